@@ -38,7 +38,7 @@ NOT_RUN = {
     r"^ray start|--address |--engine ray|--spread ray": "needs a cluster, or starts Ray: tests/engine and ray.md's block do",
     r"\.\.\.|runs/|this-week|last-week|philly|\bDIR\b|my[.-]|mine|"
     r"(?<!examples/)(jobs|cluster|prices)\.yaml|/tmp/|worth_first": "reads a file of the reader's, or a run of theirs",
-    r"^equipoise share (execute|ladder|estimators|record)|--couple|--model (mlp|cnn)|"
+    r"^equipoise share (execute|record)|--couple|--model (mlp|cnn)|"
     r"^equipoise (train compare|place (sweep|calibrate|bound|explain))": "minutes of CPU; tests/cli runs a short form",
     r"^equipoise (train|share|place)\b": "5 to 100 s of CPU each; tests/cli runs every option on a smaller problem",
 }

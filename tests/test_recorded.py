@@ -24,7 +24,7 @@ FOLDERS = sorted(path.parent.name for path in RECORDED.glob("*/result.json"))
 REAL_CLOCK = ("share-execute",)  # what was measured on a clock does not repeat
 # Prices and models go over links, or in other codes: nothing plays what 0.1.0 did there.
 CHANGED = ("train", "train-quadratic", "train-couple", "train-mlp", "train-compare", "train-study", "train-hostile")
-COMPARED = ("share", "share-ladder")  # policies have other names, latency counts otherwise, Hybrid decides otherwise
+REMOVED = ("share-ladder",)
 TIMES = ("seconds", "cpu_seconds", "wall")
 
 
@@ -95,21 +95,20 @@ def test_a_recorded_run_of_other_dynamics_passes(name: str, tmp_path: Path) -> N
     assert found["certificate"]["passed"] and differences(written["config"], found["config"]) == []
 
 
-@pytest.mark.parametrize("name", COMPARED)
-def test_a_recorded_comparison_repeats_under_new_names(name: str, tmp_path: Path) -> None:
+def test_a_recorded_comparison_repeats_under_new_names(tmp_path: Path) -> None:
     """Seed by seed what 0.1.0 called Uniform, LARA, ... succeeds, costs, sends and idles as it did, as Described....
 
     Latency counts one step less: to the step of success, not to the one after it. Hybrid decides otherwise now, and who
     looks at errors sees other noise (both values of a pair are used): of their runs only the bound is as it was.
     """
-    _, found = repeated(name, tmp_path)
+    _, found = repeated("share", tmp_path)
     (folder,) = tmp_path.iterdir()
-    old, new = (_by_seed(path / "history.csv") for path in (RECORDED / name, folder))
+    old, new = (_by_seed(path / "history.csv") for path in (RECORDED / "share", folder))
     assert {(RENAMED.get(policy, policy), *rest) for policy, *rest in old} == set(new)
     told = 0
     for (policy, *rest), row in old.items():
         again, told = new[RENAMED.get(policy, policy), *rest], told + 1
-        assert again["oracle"] == row["oracle"] if "oracle" in row else True
+        assert again["oracle"] == row["oracle"]
         if policy not in ("Hybrid", "LARA", "UARA+LARA"):
             for measure in ("success", "energy", "network", "idle_while_work"):
                 assert float(again[measure]) == pytest.approx(float(row[measure]), rel=1e-6, abs=1e-9)
@@ -123,7 +122,15 @@ def test_a_recorded_comparison_repeats_under_new_names(name: str, tmp_path: Path
 def _by_seed(path: Path) -> dict[tuple[str, ...], dict[str, str]]:
     with path.open() as file:
         rows = list(csv.DictReader(file))
-    return {(row["policy"], row.get("rung", ""), row["load"], row["seed"]): row for row in rows}
+    return {(row["policy"], row["load"], row["seed"]): row for row in rows}
+
+
+def test_a_study_that_is_not_there_any_more_is_read_and_its_repetition_refused(tmp_path: Path) -> None:
+    """A ladder of 0.1.0 loads as rows; its command is refused in one line that says what to play instead."""
+    assert {row["rung"] for row in equipoise.load(RECORDED / "share-ladder").rows("rows")} >= {"no network", "+ delay"}
+    done = run("share", "ladder", "--config", str(RECORDED / "share-ladder" / "config.yaml"), "--out", str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "equipoise share --preset described" in done.stderr and not list(tmp_path.iterdir())
 
 
 def test_the_settings_of_a_recorded_comparison_get_the_names_of_today() -> None:
@@ -159,7 +166,7 @@ def test_a_file_of_0_1_0_that_names_no_preset_and_no_policies_means_what_it_mean
     assert spec.policies == [*described, "DescribedUARA+LARA:corrected", "DescribedLARA:clairvoyant"]
 
 
-@pytest.mark.parametrize("name", [name for name in FOLDERS if name not in (*REAL_CLOCK, *CHANGED, *COMPARED)])
+@pytest.mark.parametrize("name", [name for name in FOLDERS if name not in (*REAL_CLOCK, *CHANGED, *REMOVED, "share")])
 def test_a_recorded_run_repeats(name: str, tmp_path: Path) -> None:
     """`--config` of a file that 0.1.0 wrote gives the numbers that 0.1.0 gave."""
     written, found = repeated(name, tmp_path)

@@ -22,7 +22,6 @@ VERBS = {
     "train": ("train", "--nodes", "3", "--samples", "60", "--rounds", "5"),
     "train compare": ("train", "compare", "--nodes", "4", "--seeds", "2", "--rounds", "5"),
     "share": ("share", "--policies", "SDF", "--loads", "4", "--seeds", "2"),
-    "share ladder": ("share", "ladder", "--policies", "SDF", "--loads", "4", "--seeds", "2"),
     "share bundles": ("share", "bundles", "--policies", "SDF", "--loads", "2", "--units", "20", "--seeds", "2"),
     "share execute": ("share", "execute", "--policies", "SDF", "--tasks", "2"),
     "place": ("place", "--policy", "fifo", "--draw", "2"),
@@ -79,9 +78,9 @@ def closed_folder(tmp_path: Path) -> Iterator[Path]:
 def test_runs_of_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:
     """The same settings, eight at once: eight folders, none of them shared."""
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: new_folder(tmp_path / "runs", "share ladder", {"seed": 1}), range(8)))
+        made = list(pool.map(lambda _: new_folder(tmp_path / "runs", "share bundles", {"seed": 1}), range(8)))
     assert len(set(made)) == 8
-    assert all(folder.name.startswith("share-ladder-") for folder in made)
+    assert all(folder.name.startswith("share-bundles-") for folder in made)
 
 
 def test_a_full_disk_is_found_before_the_run(small_disk: Path) -> None:

@@ -39,6 +39,12 @@ def unknown_name(kind: str, given: str, known: Iterable[str]) -> InputError:
     return InputError(f"unknown {kind} {given!r}{hint} (known: {', '.join(names)})", code="unknown")
 
 
+def refuse_if(wrong: object, why: str, *, code: str = "input", about: str = "") -> None:
+    """One line for what is wrong."""
+    if wrong:
+        raise InputError(why, code=code, about=about)
+
+
 def refuse_words(kind: str, **values: object) -> None:
     """One line for a setting that is not a number at all."""
     for name, value in values.items():

@@ -18,7 +18,6 @@ COMMANDS = {
     "train analyse": "train analyse --data none --nodes 8",
     "train compare": "train compare --seeds 2 --nodes 6 --rounds 40",
     "share": "share --loads 4,8,12,16,20,24 --seeds 3 --oracle 0",
-    "share ladder": "share ladder --policies SDF,Uniform --loads 4,6 --seeds 2",
     "share bundles": "share bundles --loads 3,4 --units 30 --seeds 2",
     "place": f"place {EXAMPLES}/jobs.yaml --cluster {EXAMPLES}/cluster.yaml --slots 12 --policy srtf,drf,fifo",
     "place bound": f"place bound {EXAMPLES}/jobs.yaml --cluster {EXAMPLES}/cluster.yaml --slots 12",

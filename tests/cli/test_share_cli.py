@@ -428,8 +428,11 @@ def test_first_seed_moves_all_seeds(share, tmp_path):
         (("--config", "times.yaml"), "YAML reads 10:50:10"),
         (("--config", "server.yaml"), "servers"),
         (("--config", "unknown.yaml"), "did you mean 'loads'"),
-        (("--seeds", "3", "ladder"), "options stand after the command"),
-        (("ladder", "--policies", "SDF"), "two policies or more"),
+        (("--loads", f"1:{10**21}:1"), "at most 1000 of them"),
+        (("--seeds", "3", "bundles"), "options stand after the command"),
+        (("ladder", "--policies", "SDF"), "equipoise share --preset described"),
+        (("ladder", "--help"), "--power linear"),
+        (("estimators", "--json"), "python benchmarks/share/estimators.py"),
         (("check", "my.py:Nobody"), "unknown policy 'Nobody'"),
         (("check", "SDFF"), "did you mean 'SDF'"),
         (("chekc",), "check"),
@@ -517,19 +520,6 @@ def test_a_failed_certificate_exits_1(share, tmp_path):
     assert "certificate: FAILED" in out
 
 
-def test_the_ladder_from_the_command_line(share, tmp_path):
-    """Seven rungs at one load: the table, a sentence, and a run folder whose config repeats it."""
-    code, out, err = share("ladder", "--loads", "20", "--seeds", "4")
-    assert code == 0, err
-    for words in ("no network", "+ transfer", "+ delay", "+ jitter", "+ energy, linear", "watching learning curves"):
-        assert words in " ".join(out.split())
-    folder = only_folder(tmp_path)
-    assert folder.name.startswith("share-ladder-")
-    assert {file.name for file in folder.iterdir()} == {"result.json", "history.csv", "config.yaml"}
-    _, again, _ = share("ladder", "--config", str(folder / "config.yaml"), "--json")
-    assert json.loads(again) == json.loads((folder / "result.json").read_text())
-
-
 def test_check_passes_a_sound_policy_and_fails_a_broken_one(share, tmp_path):
     """Exit 0 with a table of checks; exit 1 with the failed one named, and no traceback."""
     (tmp_path / "my.py").write_text(POLICY)
@@ -571,7 +561,7 @@ def test_help_names_the_options_and_commands(tmp_path):
         "--published-run",
         "Workload",
         "Site",
-        "ladder",
+        "bundles",
         "record",
         "check",
     ):

@@ -157,7 +157,7 @@ def test_ctrl_c_leaves_no_process(folder: Path):
         (("--spread", "processes", "--address", "127.0.0.1:1"), "has no effect: --spread is processes"),
     ],
 )
-@pytest.mark.parametrize("verb", [("share",), ("share", "ladder"), ("place",), ("place", "sweep")])
+@pytest.mark.parametrize("verb", [("share",), ("share", "bundles"), ("place",), ("place", "sweep")])
 def test_bad_words_are_one_line(verb: Any, words: Any, said: str, tmp_path: Path):
     if "names no" in said or "tried" in said:
         need_ray()
@@ -168,5 +168,5 @@ def test_bad_words_are_one_line(verb: Any, words: Any, said: str, tmp_path: Path
 
 
 def test_words_before_a_command_are_refused(tmp_path: Path):
-    done = call(tmp_path, "share", "--workers", "2", "ladder")
+    done = call(tmp_path, "share", "--workers", "2", "bundles")
     assert done.returncode == 2 and "options stand after the command" in done.stderr

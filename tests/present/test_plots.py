@@ -105,8 +105,8 @@ def test_what_lies_beyond_the_axis_and_what_is_not_there():
     assert lines(gap)[0][1][:3].tolist() == [1.0, 0.25, 1e-12] and np.isnan(lines(gap)[0][1][3])
     with refused("figure.rounds"):
         draw(Document("train", {}, tables={"history": []}))
-    with refused("document.verb", "'share ladder'"):
-        draw(Document("share ladder", {}))
+    with refused("document.verb", "'share bundles'"):
+        draw(Document("share bundles", {}))
 
 
 def test_panels_can_be_chosen(results):

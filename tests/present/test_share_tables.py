@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 from equipoise.document import Document
-from equipoise.present.share import comparison_tables, ladder_table
+from equipoise.present.share import comparison_tables
 from equipoise.present.terminal import show
-from equipoise.present.values import Cell, Table
-from equipoise.share import ladder, policies, sweep
+from equipoise.present.values import Table
+from equipoise.share import policies, sweep
 
 WIDTH = 80
 
@@ -44,14 +44,3 @@ def test_a_comparison_fits_and_cuts_no_number(document: Document) -> None:
     for row in document.rows("rows"):
         assert f"{row['success']:.1f}" in text
         assert row["load"] != 60 or f"{row['energy']:,.0f}" in text
-
-
-def test_a_ladder_fits_and_says_what_it_left_out() -> None:
-    """Columns leave by priority: who leads, and by how much, stays."""
-    document = ladder([policies.SDF(), policies.Hybrid()], loads=[4], seeds=2).document(certify=False)
-    lines = shown([ladder_table(document)])
-    assert max(map(len, lines)) <= WIDTH
-    text = "\n".join(lines)
-    for row in ladder_table(document).rows:
-        for cell in row[1:4]:
-            assert (cell.text if isinstance(cell, Cell) else cell) in text

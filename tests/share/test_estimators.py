@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
-from scipy.optimize import curve_fit
 
 from equipoise.share import Prior, Site, View, Workload, simulate
-from equipoise.share.estimators import Analogue, Bayes, Estimate, Familiar, LogLinear, PowerOffset, TrueWork
+from equipoise.share.estimators import Analogue, Bayes, Estimate, Familiar, LogLinear, TrueWork
 from equipoise.share.estimators._base import PARTS, outlook
 from equipoise.share.estimators.analogue import DOUBT, FIRST, GOAL, LEFT_LEAST, NOW, PATH, STEP, TARGETS
 from equipoise.share.estimators.bayes import NOISE, work_of
@@ -34,7 +33,7 @@ PAST = Recording.of(
     [Name("model", "data", f"kind={k}", "0") for k in range(4)],
 )
 WITH_PAST = replace(DESCRIBED_PRIOR, curves=PAST)
-ESTIMATORS = [LogLinear(), PowerOffset(), Bayes(), Bayes(population=False), Analogue(), Familiar()]
+ESTIMATORS = [LogLinear(), Bayes(), Bayes(population=False), Analogue(), Familiar()]
 names = {
     "ids": lambda estimator: f"{type(estimator).__name__}{'' if getattr(estimator, 'population', True) else '-told'}"
 }
@@ -228,59 +227,11 @@ def test_a_prior_that_is_sure_of_a_or_b_is_refused(variance: tuple[float, float,
         Prior(variance=variance)
 
 
-# Power law with offset
+SAMPLES = np.array([1.0, 2.0, 4.0, 8.0, *np.arange(14.0, 120.0, 6.0)])
 
 
 def law(s: Floats, c: float, a: float, b: float) -> Floats:
     return np.asarray(c + a * s**-b)
-
-
-def nearest_law(samples: Floats, errors: Floats) -> tuple[float, float, float]:
-    """(c, a, b) by scipy, within the estimator's bounds, the best of several starts."""
-    low, high = [0.0, 0.0, 0.05], [np.inf, np.inf, 1.5]
-    fits = [curve_fit(law, samples, errors, [0.1, 1.0, b], bounds=(low, high))[0] for b in (0.1, 0.4, 1.0)]
-    return tuple(min(fits, key=lambda fit: float(((law(samples, *fit) - errors) ** 2).sum())))
-
-
-SAMPLES = np.array([1.0, 2.0, 4.0, 8.0, *np.arange(14.0, 120.0, 6.0)])
-
-
-@pytest.mark.parametrize(("c", "a", "b"), [(0.1, 0.9, 0.5), (0.05, 0.8, 0.31), (0.12, 0.7, 0.83), (0.0, 1.0, 0.36)])
-def test_power_offset_finds_a_law_without_noise(c: float, a: float, b: float):
-    """ln work to within the grid's step in b, and claimed to be known as well as that."""
-    said, _, _ = watched(PowerOffset(), SAMPLES, law(SAMPLES, c, a, b), 0.15)
-    assert said.log_work[0, 0] == pytest.approx(np.log(a / (0.15 - c)) / b, abs=0.06)
-    assert said.spread[0, 0] < 0.1
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_power_offset_finds_the_law_that_scipy_finds(seed: int):
-    """Noisy curves that level off at .1: ln work as by curve_fit within the same bounds."""
-    errors = law(SAMPLES, 0.1, 0.9, 0.5) + 0.005 * np.random.default_rng(seed).standard_normal(len(SAMPLES))
-    c, a, b = nearest_law(SAMPLES, errors)
-    said, _, _ = watched(PowerOffset(), SAMPLES, errors, 0.2)
-    assert said.log_work[0, 0] == pytest.approx(np.log(a / (0.2 - c)) / b, abs=0.02)
-
-
-def test_the_spread_of_power_offset_is_that_over_noise():
-    """400 noisy copies of one curve: the claimed spread is near the standard deviation of what is said."""
-    noise = 0.005 * np.random.default_rng(9).standard_normal((len(SAMPLES), 400))
-    said, _, _ = watched(PowerOffset(), SAMPLES, law(SAMPLES, 0.1, 0.9, 0.5)[:, None] + noise, 0.2)
-    assert np.median(said.spread) == pytest.approx(said.log_work.std(), rel=0.5)
-    assert said.log_work.mean() == pytest.approx(np.log(0.9 / 0.1) / 0.5, abs=0.05)
-
-
-def test_power_offset_does_not_believe_in_a_target_below_the_floor():
-    """Levelling off at .2, it never reaches .15: the work is as good as infinite. A power law without offset is fooled."""
-    errors = law(SAMPLES, 0.2, 0.8, 0.6)
-    assert watched(PowerOffset(), SAMPLES, errors, 0.15)[0].log_work[0, 0] == 15.0
-    assert watched(LogLinear(), SAMPLES, errors, 0.15)[0].log_work[0, 0] < 8.0
-
-
-def test_power_offset_does_not_know_before_four_observations():
-    """Three parameters pass through any three points."""
-    assert not watched(PowerOffset(), SAMPLES[:3], [0.9, 0.6, 0.5], 0.15)[0].known.any()
-    assert watched(PowerOffset(), SAMPLES[:4], [0.9, 0.6, 0.5, 0.4], 0.15)[0].known.all()
 
 
 # Analogues

@@ -144,7 +144,7 @@ def test_the_work_that_is_left():
 
 
 def test_a_belief_by_matrices(rng):
-    """S20, S21: Posterior of (ln a, b) and the delta method, with numpy.linalg and finite differences."""
+    """S19, S20: Posterior of (ln a, b) and the delta method, with numpy.linalg and finite differences."""
     mu, V, sigma2 = np.array([0.1, 0.4]), np.array([[0.03, 0.002], [0.002, 0.005]]), 0.02**2
     x, y, weight = np.log(rng.uniform(2, 90, 6)), rng.uniform(-2, 0, 6), rng.uniform(0.01, 0.4, 6)
     m = np.zeros(15)
@@ -165,7 +165,7 @@ def test_a_belief_by_matrices(rng):
 
 
 def test_the_price_of_a_success(rng):
-    """S26: min over d of E[min(left, d)] / P(left <= d), from the eight equally likely values themselves."""
+    """S25: min over d of E[min(left, d)] / P(left <= d), from the eight equally likely values themselves."""
     for _ in range(20):
         left, most = np.sort(rng.lognormal(3, 1, 8)), rng.uniform(5, 80)
         reach = [np.minimum(left, d).mean() / (left <= d).mean() for d in left if d <= most]
@@ -173,7 +173,7 @@ def test_the_price_of_a_success(rng):
 
 
 def test_the_price_of_a_success_under_two_beliefs(rng):
-    """S26: The same of sixteen values, eight with weight p / 8 and eight with (1 - p) / 8; and P(left <= most)."""
+    """S25: The same of sixteen values, eight with weight p / 8 and eight with (1 - p) / 8; and P(left <= most)."""
     for _ in range(20):
         two, most, p = np.sort(rng.lognormal(3, 1, (2, 8)), axis=1), rng.uniform(5, 80), rng.uniform(0.1, 0.9)
         left, weight = two.ravel(), np.repeat([p / 8, (1 - p) / 8], 8)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
+from typing import Annotated, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
@@ -22,17 +21,18 @@ from equipoise.cli.options import (
     spreading,
     with_options,
 )
-from equipoise.cli.output import answer, metered, run_folder, show, show_choices, tell, warn, warnings_as_lines
+from equipoise.cli.output import metered, run_folder, show, show_choices, tell, warn, warnings_as_lines
 from equipoise.engine.real_clock.spec import ExecuteSpec
 from equipoise.errors import InputError
-from equipoise.share.spec import BundlesSpec, LadderSpec, ShareSpec
+from equipoise.share.spec import BundlesSpec, ShareSpec
 from equipoise.spec import Spec
 
-if TYPE_CHECKING:
-    from equipoise.document import Document
-    from equipoise.present.values import Table
-
 AnySpec = TypeVar("AnySpec", bound=Spec)
+REMOVED = {  # commands that were here, and the way out
+    "ladder": "play `equipoise share --preset described` rung by rung: with --bandwidth inf --data 0:0 --delay 0 --jitter 0 "
+    "(no network), --delay 0 --jitter 0, --jitter 0, as it is, and --power per_node or --power linear",
+    "estimators": "run `python benchmarks/share/estimators.py` in a copy of the source",
+}
 app = application()
 
 
@@ -100,25 +100,6 @@ def _published_run(out: Path, chosen: dict[str, object], config: Path | None, js
     tell(document, json, *published_tables(document), last=folder / "result.json")
 
 
-@app.command("ladder")
-@with_options(LadderSpec)
-def climb(
-    chosen: dict[str, object],
-    config: File = None,
-    out: Out = Path("runs"),
-    json: Json = False,
-    workers: Workers = None,
-    spread: Spread = None,
-    address: Address = None,
-) -> None:
-    """Add the network, its delay, its jitter and the price of energy one by one: who leads on each rung?"""
-    spec = _read(LadderSpec, config, chosen)
-    from equipoise.present.share import ladder_table
-
-    with spreading("threads", workers, spread, address, quiet=json):
-        _study("share ladder", spec, out, json, lambda document: [ladder_table(document)])
-
-
 @app.command("bundles")
 @with_options(BundlesSpec)
 def share_time(
@@ -133,24 +114,19 @@ def share_time(
     """Share one resource in time: bundles of tasks with real curves, who finishes most and who switches most?"""
     spec = _read(BundlesSpec, config, chosen)
     from equipoise.present.share import bundles_table
-
-    with spreading("threads", workers, spread, address, quiet=json):
-        _study("share bundles", spec, out, json, lambda found: [bundles_table(found, load) for load in spec.loads])
-
-
-def _study(
-    verb: str, spec: LadderSpec | BundlesSpec, out: Path, json: bool, tables: Callable[[Document], Sequence[Table]]
-) -> NoReturn:
-    """Play a study, keep it in a folder of its own, and tell its tables and its verdict."""
     from equipoise.present.values import Bullets
 
     scene = spec.build()
-    with run_folder(out, verb, spec, spec.policy_file or ()) as folder:
-        with metered(verb, "part", None, quiet=json) as meter:
+    with (
+        spreading("threads", workers, spread, address, quiet=json),
+        run_folder(out, "share bundles", spec, spec.policy_file or ()) as folder,
+    ):
+        with metered("share bundles", "part", None, quiet=json) as meter:
             result = scene.run(meter.show)
         result.save(folder)
     document = result.document()
-    tell(document, json, *tables(document), Bullets(document.result["verdict"]), last=folder / "result.json")
+    tables = [bundles_table(document, load) for load in spec.loads]
+    tell(document, json, *tables, Bullets(document.result["verdict"]), last=folder / "result.json")
 
 
 @app.command("execute")
@@ -203,22 +179,6 @@ def check(
     tell(document, json, name_of(found))
 
 
-@app.command("estimators")
-def estimators(
-    seed: Annotated[int, typer.Option(help="The seed that draws the tasks.", min=0)] = 0, json: Json = False
-) -> None:
-    """Score the estimators of remaining work on recorded real curves and on power laws."""
-    from equipoise.present.share import score_table
-    from equipoise.present.values import Text
-    from equipoise.share.estimator_scores import NOTE, score_kinds
-
-    scores = score_kinds(seed)
-    if json:
-        answer(scores)
-    else:
-        show(*(score_table(title, rows) for title, rows in scores.items()), Text(NOTE, soft=True))
-
-
 @app.command("record")
 def record(
     out: Annotated[Path, typer.Argument(help="The file to write.", metavar="FILE")],
@@ -259,3 +219,15 @@ def _read(kind: type[AnySpec], config: Path | None, chosen: dict[str, object]) -
 
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _refuse(name: str, way_out: str) -> None:
+    def removed(context: typer.Context) -> None:
+        raise InputError(f"`equipoise share {name}` is not there any more; {way_out}", code="command.removed")
+
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    app.command(name, hidden=True, add_help_option=False, context_settings=settings)(removed)
+
+
+for _name, _way_out in REMOVED.items():
+    _refuse(_name, _way_out)

@@ -18,7 +18,6 @@ from equipoise.present.values import Block, Cell, Cells, Column, KeyNumber, KeyN
 ORACLE = "oracle's bound"
 LOG_SPREAD = 10.0  # largest over smallest value from which an axis becomes logarithmic
 SURE = 2.0  # standard errors beyond which a difference is coloured
-THOUSAND = 1000.0  # on the ladder efficiency is per so much energy: a table without leading zeros
 Looks = Mapping[str, Look]
 
 
@@ -265,23 +264,6 @@ def _tone(difference: float | None, error: float | None) -> Tone:
     return "good" if difference > 0 else "bad"
 
 
-def ladder_table(document: Document) -> Table:
-    """Rung by rung: who leads and by how much, and what the best that watches curves gains over the best other."""
-    columns = [Column("tasks"), Column("leader", "left"), Column("value"), Column("lead")]
-    columns += [Column("over", "left", 1), Column("best watching - best other"), Column("watching", "left", 2)]
-    body: list[Cells] = []
-    for rung, rows in groupby(document.rows("rows"), key=lambda row: str(row["rung"])):
-        body.append(["", Cell(rung, tone="blue")])
-        for row in rows:
-            scale, digits = (1.0, 1) if row["measure"] == "success" else (THOUSAND, 2)
-            lead, gain = (_scaled(row, name, scale, digits) for name in ("lead", "gain"))
-            told = Cell(gain, tone=_tone(row["gain"], row["gain_se"]))
-            names = [row["runner_up"] or NOTHING, told, row["learner"] or NOTHING]
-            body.append([str(row["load"]), row["leader"], fixed(scale * row["value"], digits), lead, *names])
-    note = "success in % of tasks; on energy rungs efficiency in % per 1000 energy; ± standard error, paired by seed"
-    return Table("who leads on each rung of the ladder", columns, body, note)
-
-
 def bundles_table(document: Document, load: int) -> Table:
     """Time sharing: tasks finished of a bundle, switches, and the difference from the best that is blind to losses."""
     rows = rows_of(document, "rows", load=load)
@@ -298,31 +280,6 @@ def bundles_table(document: Document, load: int) -> Table:
         body.append([row["policy"], told, fixed(row["switches"], 0), *([gap] if against else [])])
     note = f"means over {count(rows[0]['bundles'], 'bundle')} ± standard error; differences paired by bundle"
     return Table("one resource, shared in time", columns, body, note)
-
-
-def _scaled(row: Row, name: str, scale: float, digits: int) -> str:
-    value, error = (None if row[key] is None else scale * row[key] for key in (name, f"{name}_se"))
-    return tight(value, error, digits, "+")
-
-
-def score_table(title: str, rows: Sequence[Row]) -> Table:
-    """How good estimators are: a block for each amount of samples done; the best of a block marked."""
-    columns = [Column("samples done"), Column("estimator", "left", wrap=True)]
-    columns += map(Column, ("knows %", "median error", "RMS error", "bias", "covered %", "log score"))
-    body: list[Cells] = []
-    sections: list[int] = []
-    for done in sorted({row["samples"] for row in rows}):
-        block = [row for row in rows if row["samples"] == done]
-        judged = [row for row in block if row["rms"] is not None]
-        best = {name: min((row[name] for row in judged), default=None) for name in ("median", "rms")}
-        best["log_score"] = max((row["log_score"] for row in judged), default=None)
-        sections.append(len(body))
-        for k, row in enumerate(block):
-            marked = {name: Cell(fixed(row[name], 2), best=row[name] == best[name]) for name in best}
-            samples = f"{done:g}" if k == 0 else ""
-            cells = [samples, row["estimator"], fixed(row["known"], 0), marked["median"], marked["rms"]]
-            body.append([*cells, fixed(row["bias"], 2, "+"), fixed(row["covered"], 0), marked["log_score"]])
-    return Table(title, columns, body, sections=sections[1:])
 
 
 # The figures of the page.

@@ -15,14 +15,13 @@ if TYPE_CHECKING:
         greedy as greedy,
         share_out as share_out,
     )
-    from equipoise.share.ladder import Ladder as Ladder, ladder as ladder
     from equipoise.share.oracle import Bound as Bound, oracle as oracle
     from equipoise.share.published import PublishedRun as PublishedRun, published_run as published_run
     from equipoise.share.record import read_lcdb as read_lcdb, record as record
     from equipoise.share.recording import Recording as Recording, fit_lines as fit_lines, shipped as shipped
     from equipoise.share.simulate import PolicyError as PolicyError, Run as Run, simulate as simulate
     from equipoise.share.site import Server as Server, Site as Site
-    from equipoise.share.spec import BundlesSpec as BundlesSpec, LadderSpec as LadderSpec, ShareSpec as ShareSpec
+    from equipoise.share.spec import BundlesSpec as BundlesSpec, ShareSpec as ShareSpec
     from equipoise.share.sweep import Sweep as Sweep, sweep as sweep
     from equipoise.share.task import Curve as Curve, Task as Task
     from equipoise.share.view import (

@@ -161,18 +161,10 @@ def recompute(
     bounds: Mapping[int, Floats],
     frugal: Collection[str] = (),
 ) -> Certificate:
-    """Recompute what was reported of every policy and load.
+    """Recompute what was reported of every policy and load, from traced runs of the first seeds of each.
 
-    Parameters
-    ----------
-    runs
-        Traced runs of the first seeds, at least one of every policy and load.
-    measured
-        What was reported: (policy, load) to measure to a value per seed.
-    bounds
-        Tasks that the oracle could finish, by load, a value per seed; nan where it was not asked.
-    frugal
-        Policies that leave compute idle by design and say so: starving is told of them, and does not fail.
+    `measured` has a value per seed of every measure, `bounds` the tasks that the oracle could finish, nan where it was not
+    asked. Of `frugal` policies, which leave compute idle by design and say so, starving is told and does not fail.
     """
     found: list[Audit] = []
     differing = seeds = 0
@@ -193,9 +185,7 @@ def _liveness(starved: Mapping[tuple[str, int], float], frugal: Collection[str])
     """The worst policy and load of those that do not say that they hold compute back."""
     judged = {where: percent for where, percent in starved.items() if where[0] not in frugal}
     worst = max(judged, key=lambda where: judged[where], default=None)
-    said = {
-        name: max(value for (who, _), value in starved.items() if who == name) for name, _ in starved if name in frugal
-    }
+    said = {name: max(starved[w] for w in starved if w[0] == name) for name, _ in starved if name in frugal}
     told = f"worst: {worst[0]} at {worst[1]} tasks" if worst else "nobody judged"
     told += f"; frugal by design: {', '.join(f'{name} {value:.1f}' for name, value in said.items())}" if said else ""
     return Check.at_most("liveness", judged[worst] if worst else 0.0, LIVE, f"{STARVED}; {told}")
@@ -223,9 +213,8 @@ def _against_oracle(
     asked = {load: bound for load, bound in bounds.items() if np.isfinite(bound).any()}
     if not asked:
         return []
-    above = max(
-        float(np.nanmax(cell["successes"] - asked[load])) for (_, load), cell in measured.items() if load in asked
-    )
+    cells = [(cell["successes"], asked[load]) for (_, load), cell in measured.items() if load in asked]
+    above = max(float(np.nanmax(found - bound)) for found, bound in cells)
     instances = sum(int(np.isfinite(bound).sum()) for bound in asked.values())
     meaning = f"tasks finished above the oracle's bound, at worst, over {instances} instances"
     return [Check.at_most("oracle", above, 0, meaning)]

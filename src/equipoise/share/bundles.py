@@ -12,7 +12,7 @@ import numpy as np
 
 from equipoise.certificate import Certificate
 from equipoise.document import Document, Row, look_of
-from equipoise.errors import InputError, said_of
+from equipoise.errors import refuse_if, said_of
 from equipoise.kernels import Floats, Ints
 from equipoise.result import Result
 from equipoise.share import policies as shelf
@@ -49,25 +49,11 @@ class BundleWorkload(Workload):
         shape, flat, scale = row.shape, row.reshape(-1), SPEED / data
         target = lower * curves.level_at(flat, (data * due * part).reshape(-1)).reshape(shape)
         work = scale * curves.work(flat, target.reshape(-1)).reshape(shape)
-        none, zero = np.zeros(shape), np.zeros(shape, np.int64)
-        return Batch(
-            seeds=numbers,
-            deadline=due,
-            target=target,
-            work=work,
-            arrival=zero,
-            delay=zero,
-            data=none,
-            sigma=none,
-            a=none + 1.0,
-            b=none,
-            floor=none,
-            speed=np.full(shape, np.inf),
-            table=np.arange(flat.size).reshape(shape),
-            table_samples=scale.reshape(-1, 1) * curves.samples[flat],
-            table_errors=curves.errors[flat],
-            horizon=self.horizon,
-        )
+        columns: Row = dict.fromkeys(("data", "sigma", "b", "floor"), np.zeros(shape))
+        columns |= dict.fromkeys(("arrival", "delay"), np.zeros(shape, np.int64))
+        columns |= {"a": np.ones(shape), "speed": np.full(shape, np.inf), "table": np.arange(flat.size).reshape(shape)}
+        columns |= {"table_samples": scale.reshape(-1, 1) * curves.samples[flat], "table_errors": curves.errors[flat]}
+        return Batch(seeds=numbers, deadline=due, target=target, work=work, horizon=self.horizon, **columns)
 
     def _bundle(self, rng: np.random.Generator, load: int) -> tuple[Ints | Floats, ...]:
         """Curve, data per unit, deadline, part of the work that fits, and factor of the level, of every task."""
@@ -86,11 +72,8 @@ def falling(curves: Recording | str | Path | None = None) -> Recording:
     with said_of("curves"):
         found = shipped() if curves is None else curves if isinstance(curves, Recording) else Recording.load(curves)
         rows = np.flatnonzero(found.levels[:, 0] >= FALL * found.levels[:, -1])
-        if not len(rows):
-            raise InputError(
-                f"none of {len(found)} curves falls by a factor of {FALL:g} from its first level to its last",
-                code="curves.none",
-            )
+        why = f"none of {len(found)} curves falls by a factor of {FALL:g} from its first level to its last"
+        refuse_if(not len(rows), why, code="curves.none")
         return found.take(rows)
 
 
@@ -113,17 +96,16 @@ class Bundles(Result):
         cell, best = self.played.measured[name, load], self.simple(load)
         mean, error = mean_and_error(cell["successes"])
         gap = self.played.gap(name, best, "successes", load) if best and best != name else None
-        return {
+        row = {
             "policy": name,
             "load": load,
             "bundles": len(self.played.seeds),
             "successes": mean,
             "successes_se": error,
-            "switches": float(cell["switches"].mean()),
-            "against": best,
-            "difference": gap.difference if gap else None,
-            "difference_se": gap.standard_error if gap else None,
         }
+        row |= {"switches": float(cell["switches"].mean()), "against": best}
+        apart, apart_se = (gap.difference, gap.standard_error) if gap else (None, None)
+        return row | {"difference": apart, "difference_se": apart_se}
 
     def simple(self, load: int) -> str | None:
         """The best of the policies that never look at losses."""
@@ -163,14 +145,10 @@ class Bundles(Result):
         given = {"policies": list(found.names), "loads": list(found.loads), "seeds": found.seeds.tolist()}
         given |= {"units": found.workload.horizon, "switch_cost": found.site.switch_cost}
         history = [{name: row[name] for name in HISTORY} for row in found.seed_rows]
-        return Document(
-            "share bundles",
-            {"rows": self.rows, "verdict": self.verdict},
-            self.certificate() if certify else None,
-            self.settings() or given,
-            {"history": history},
-            looks={name_of(policy): look_of(policy) for policy in found.policies},
-        )
+        result, certificate = {"rows": self.rows, "verdict": self.verdict}, self.certificate() if certify else None
+        looks = {name_of(policy): look_of(policy) for policy in found.policies}
+        tables = {"history": history}
+        return Document("share bundles", result, certificate, self.settings() or given, tables, looks=looks)
 
 
 HISTORY = ("policy", "load", "seed", "successes", "latency", "switches")

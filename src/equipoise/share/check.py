@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.certificate import Certificate, Check
+from equipoise.document import Row
 from equipoise.share.audit import LIMIT, LIVE, STARVED, Audit, audit
 from equipoise.share.oracle import bound_of
 from equipoise.share.simulate import PolicyError, Run, play
@@ -45,9 +46,8 @@ def check_policy(policy: Any, workload: Workload | None = None, site: Site | Non
     trial = _Trial(policy, site, workload, workload.draw(TASKS, SEEDS, site))
     run, refusal = trial.play()
     if run is None:
-        names = ["capacity", "bandwidth", "states", "determinism", "batch", "hindsight", "blind", "loads"]
-        names += ["liveness", "speed"]
-        unmade = (Check.not_made(name, "the policy was refused before") for name in names)
+        names = "capacity bandwidth states determinism batch hindsight blind loads liveness speed"
+        unmade = (Check.not_made(name, "the policy was refused before") for name in names.split())
         return Certificate((Check("decisions", 1.0, 0.0, False, refusal), *unmade))
     found = audit(run)
     began = time.perf_counter()
@@ -108,9 +108,8 @@ def _alone(run: Run, trial: _Trial) -> Check:
     if alone is None:
         return Check("batch", 1.0, 0.0, False, f"a batch of one seed was refused: {refusal}")
     apart = np.abs(run.kept.compute[:, last] - alone.kept.compute[:, 0]).max()
-    return Check.at_most(
-        "batch", float(apart), 1e-9, "samples per step by which a seed alone differs from it in a batch"
-    )
+    meaning = "samples per step by which a seed alone differs from it in a batch"
+    return Check.at_most("batch", float(apart), 1e-9, meaning)
 
 
 def _hindsight(run: Run, trial: _Trial) -> Check:
@@ -124,24 +123,19 @@ def _hindsight(run: Run, trial: _Trial) -> Check:
         return Check.at_most("hindsight", 0, 0, "clairvoyant by its own word: not asked")
     cut = int(np.median(batch.arrival))
     later = batch.arrival >= cut
-    future = replace(
-        batch,
-        data=np.where(later, batch.data * 0.5, batch.data),
-        deadline=np.where(later, batch.deadline + 3, batch.deadline),
-        target=np.where(later, batch.target * 1.1, batch.target),
-        a=np.where(later, batch.a * 0.9, batch.a),
-        work=np.where(later, batch.work * 0.5, batch.work),
-    )
+    other: Row = {"data": batch.data * 0.5, "target": batch.target * 1.1, "a": batch.a * 0.9, "work": batch.work * 0.5}
+    other["deadline"] = batch.deadline + 3
+    future = replace(batch, **{name: np.where(later, new, getattr(batch, name)) for name, new in other.items()})
     first, over = (_first(run, state) for state in (COMPUTING, SENDING if trial.site.uplink == "equal" else COMPUTING))
     unmet, longer = replace(batch, work=batch.work * 0.5, b=batch.b * 1.1), replace(batch, delay=batch.delay + 2)
     if cut == 0 or first == 0 or over == 0:
         return Check.not_made("hindsight", "all tasks are there from the first step: nothing is left to foresee")
     differing = 0
     for changed, until in ((future, cut), (unmet, first + 1), (longer, over)):
-        other, refusal = trial.play(changed)
-        if other is None:
+        again, refusal = trial.play(changed)
+        if again is None:
             return Check("hindsight", 1.0, 0.0, False, f"refused on changed tasks: {refusal}")
-        one, two = run.kept, other.kept
+        one, two = run.kept, again.kept
         apart = (one.compute[:until] != two.compute[:until]) | (one.bandwidth[:until] != two.bandwidth[:until])
         differing += int(apart.any(axis=(1, 2)).sum())
     meaning = "steps decided differently because of tasks to come, or of work and delays that nobody had met"
@@ -189,6 +183,5 @@ def _liveness(trial: _Trial, found: Audit) -> Check:
             left.append(refusal or name)
     if left:
         return Check("liveness", 100.0, LIVE, False, f"alone on an idle site it leaves: {', '.join(left)}")
-    return Check.at_most(
-        "liveness", 0.0 if frugal else percent, LIVE, STARVED + ("; frugal by design" if frugal else "")
-    )
+    percent, meaning = (0.0, f"{STARVED}; frugal by design") if frugal else (percent, STARVED)
+    return Check.at_most("liveness", percent, LIVE, meaning)

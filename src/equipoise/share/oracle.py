@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, refuse_if
 from equipoise.kernels import Bools, Floats, Ints, inner, kernel
 from equipoise.linear_program import run, solver_of
 from equipoise.share._arithmetic import keys_of, normal
@@ -114,13 +114,9 @@ def bounds_of(batch: Batch, site: Site) -> Floats:
 
 def bound_of(batch: Batch, row: int, site: Site) -> int:
     """The bound for one seed of a batch: tasks."""
-    if not 0 <= row < batch.shape[0]:
-        raise InputError(
-            f"bound_of: row {row} of a batch of {batch.shape[0]} seeds; expected 0 to {batch.shape[0] - 1}",
-            code="row.range",
-        )
-    jobs = jobs_of(batch, row, site)
-    return floor_of(lp_optimum(jobs), jobs)
+    why = f"bound_of: row {row} of a batch of {batch.shape[0]} seeds; expected 0 to {batch.shape[0] - 1}"
+    refuse_if(not 0 <= row < batch.shape[0], why, code="row.range")
+    return int(bounds_of(batch.rows(row, row + 1), site)[0])
 
 
 def floor_of(optimum: float, jobs: OracleTasks) -> int:
@@ -190,10 +186,8 @@ def _luckiest(batch: Batch, row: int, tests: Ints, most: Floats) -> Floats:
     """
     keys = keys_of(batch.seeds[row : row + 1], batch.shape[1])[0]
     noise = _noises(keys, tests)
-    a, b, floor, table, target, sigma = (
-        np.repeat(getattr(batch, name)[row][:, None], noise.shape[1], axis=1)
-        for name in ("a", "b", "floor", "table", "target", "sigma")
-    )
+    columns = (getattr(batch, name)[row][:, None] for name in ("a", "b", "floor", "table", "target", "sigma"))
+    a, b, floor, table, target, sigma = (np.repeat(column, noise.shape[1], axis=1) for column in columns)
     found = work_of_curves(a, b, floor, target - sigma * noise, table, batch.table_samples, batch.table_errors)
     k = np.arange(1, noise.shape[1] + 1)
     found[(found > k * (most[:, None] + SLACK)) | (k > tests[:, None])] = np.inf
@@ -414,15 +408,9 @@ class Program:
         start = np.cumsum([0] + [len(columns) for columns in inside])
         columns = np.concatenate(inside)
         room = np.array([self.uplink.room[row] for row in intervals]) / self.jobs.bandwidth
-        solver.addRows(
-            len(intervals),
-            np.full(len(intervals), -np.inf),
-            room,
-            len(columns),
-            start[:-1].astype(np.int32),
-            columns.astype(np.int32),
-            amount[columns],
-        )
+        index, starts = columns.astype(np.int32), start[:-1].astype(np.int32)
+        least = np.full(len(intervals), -np.inf)
+        solver.addRows(len(intervals), least, room, len(columns), starts, index, amount[columns])
         self.rows += intervals
 
     def _value_of_prices(self, price: Floats) -> float:

@@ -8,10 +8,11 @@ An integer program:
     sum over arrivals from r on of D_i U_i(e) <= bandwidth (e - r + 1)  for all r <= e: the uplink, by Hall's theorem
 """
 
+from typing import Any
+
 import numpy as np
 
-from equipoise.errors import InputError
-from equipoise.kernels import Floats, Ints
+from equipoise.errors import refuse_if
 from equipoise.linear_program import run, solver_of
 from equipoise.share.oracle import OracleTasks
 
@@ -22,98 +23,51 @@ def exact_optimum(jobs: OracleTasks) -> int:
     """The most tasks that can be finished in time, by a schedule that exists."""
     import highspy
 
-    if jobs.count > MOST_TASKS:
-        raise InputError(
-            f"oracle: exact=True with {jobs.count} tasks; it is for {MOST_TASKS} at most. Use exact=False, the bound",
-            code="oracle.size",
-        )
+    why = f"oracle: exact=True with {jobs.count} tasks; it is for {MOST_TASKS} at most. Use exact=False, the bound"
+    refuse_if(jobs.count > MOST_TASKS, why, code="oracle.size")
     if not jobs.count:
         return 0
-    rows = Rows(jobs)
-    model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = rows.columns, len(rows.room)
-    model.sense_ = highspy.ObjSense.kMaximize
-    model.col_cost_, model.col_lower_ = rows.is_end.astype(float), np.zeros(rows.columns)
-    model.col_upper_ = np.where(rows.is_end, 1.0, jobs.cap)  # own limits are rows
-    kinds = highspy.HighsVarType
-    model.integrality_ = [kinds.kInteger if whole else kinds.kContinuous for whole in rows.is_end]
-    model.row_lower_, model.row_upper_ = np.full(len(rows.room), -np.inf), np.array(rows.room)
-    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    model.a_matrix_.start_ = np.cumsum([0] + [len(row) for row in rows.index])
-    model.a_matrix_.index_ = np.concatenate(rows.index)
-    model.a_matrix_.value_ = np.concatenate(rows.value)
-    solver = solver_of(model, mip_rel_gap=0.0, mip_abs_gap=0.5, mip_feasibility_tolerance=1e-9)
+    limits = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.5, "mip_feasibility_tolerance": 1e-9}
+    solver: Any = solver_of(highspy.HighsLp(), **limits)
+    solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
+    _write(solver, jobs, highspy.HighsVarType.kInteger)
     run(solver)
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         raise RuntimeError(f"HiGHS could not solve the exact oracle: {solver.getModelStatus()}")
-    return round(solver.getObjectiveValue())
+    return round(float(solver.getObjectiveValue()))
 
 
-class Rows:
-    """The rows `value @ columns[index] <= room`, over columns u (when sending ends) and x (what is computed)."""
+def _write(solver: Any, jobs: OracleTasks, whole: object) -> None:
+    """Columns u (when sending ends; each is worth 1) and x (what is computed), and all rows."""
+    ends, slots = _ends(jobs), [range(a, b) for a, b in zip(jobs.ready, jobs.end, strict=True)]
+    u = [{s: solver.addVariable(0.0, 1.0, 1.0, whole) for s in span} for span in ends]
+    x = [{t: solver.addVariable(0.0, jobs.cap) for t in span} for span in slots]
 
-    def __init__(self, jobs: OracleTasks) -> None:
-        self.jobs = jobs
-        self.index: list[Ints] = []
-        self.value: list[Floats] = []
-        self.room: list[float] = []
-        ends, slots = self._ends(), [range(a, b) for a, b in zip(jobs.ready, jobs.end, strict=True)]
-        keys = [("u", i, s) for i, span in enumerate(ends) for s in span]
-        keys += [("x", i, t) for i, span in enumerate(slots) for t in span]
-        self.column = {key: k for k, key in enumerate(keys)}
-        self.columns = len(keys)
-        self.is_end = np.array([kind == "u" for kind, _, _ in keys])
-        self.ended = [
-            {s: [self.column["u", i, q] for q in span if q <= s] for s in span} for i, span in enumerate(ends)
-        ]
-        for i in range(jobs.count):
-            self._whole_tasks(i, slots[i], ends[i])
-        self._servers(slots)
-        self._uplink(ends)
+    def ended(i: int, s: int) -> Any:
+        """U_i(s)."""
+        return solver.qsum(u[i][q] for q in ends[i] if q <= s)
 
-    def _ends(self) -> list[range]:
-        """Slots in which each task's sending may end so that its work still fits. Without data: just before it arrives."""
-        jobs = self.jobs
-        first = jobs.ready - jobs.delay - 1
-        last = jobs.end - np.ceil(jobs.work / jobs.most - 1e-9).astype(np.int64) - jobs.delay - 1
-        last = np.where(jobs.data > 0.0, np.maximum(last, first), first)
-        return [range(a, b + 1) for a, b in zip(first.tolist(), last.tolist(), strict=True)]
+    for i, span in enumerate(ends):
+        solver.addConstr(ended(i, span[-1]) <= 1.0)
+        solver.addConstr(float(jobs.work[i]) * ended(i, span[-1]) - solver.qsum(x[i].values()) <= 0.0)
+        for t in slots[i]:
+            solver.addConstr(x[i][t] - float(jobs.most[i]) * ended(i, t - 1 - int(jobs.delay[i])) <= 0.0)
+    for t in range(jobs.slots):
+        open_ = [column[t] for column in x if t in column]
+        if len(open_) * jobs.cap > jobs.capacity:
+            solver.addConstr(solver.qsum(open_) <= jobs.capacity)
+    dues = sorted({s for span in ends for s in span}) if np.isfinite(jobs.bandwidth) else []
+    for release in np.unique(jobs.arrival).tolist():
+        late = [i for i in range(jobs.count) if jobs.arrival[i] >= release and jobs.data[i] > 0.0]
+        for due in dues:
+            sent = [float(jobs.data[i]) * ended(i, due) for i in late if ends[i][0] <= due]
+            if sent:
+                solver.addConstr(solver.qsum(sent) <= jobs.bandwidth * (due - release + 1))
 
-    def _row(self, index: list[int], value: list[float], room: float) -> None:
-        self.index.append(np.array(index, np.int64))
-        self.value.append(np.array(value, float))
-        self.room.append(room)
 
-    def _whole_tasks(self, i: int, slots: range, ends: range) -> None:
-        """U_i <= 1, W_i U_i <= X_i, and x_i(t) <= cap U_i(t - 1 - delay_i)."""
-        jobs, ended = self.jobs, self.ended[i][ends[-1]]
-        computed = [self.column["x", i, t] for t in slots]
-        self._row(ended, [1.0] * len(ended), 1.0)
-        self._row(ended + computed, [float(jobs.work[i])] * len(ended) + [-1.0] * len(computed), 0.0)
-        for t, x in zip(slots, computed, strict=True):
-            there = self.ended[i][min(t - 1 - int(jobs.delay[i]), ends[-1])]
-            self._row([x, *there], [1.0] + [-float(jobs.most[i])] * len(there), 0.0)
-
-    def _servers(self, slots: list[range]) -> None:
-        for t in range(self.jobs.slots):
-            open_ = [self.column["x", i, t] for i, span in enumerate(slots) if t in span]
-            if len(open_) * self.jobs.cap > self.jobs.capacity:
-                self._row(open_, [1.0] * len(open_), self.jobs.capacity)
-
-    def _uplink(self, ends: list[range]) -> None:
-        """One row an interval from an arrival to a slot in which some sending may end."""
-        jobs = self.jobs
-        if not np.isfinite(jobs.bandwidth):
-            return
-        dues = sorted({s for span in ends for s in span})
-        for release in np.unique(jobs.arrival).tolist():
-            for due in dues:
-                inside = [
-                    (u, float(jobs.data[i]))
-                    for i, span in enumerate(ends)
-                    if jobs.arrival[i] >= release and jobs.data[i] > 0.0 and span[0] <= due
-                    for u in self.ended[i][min(due, span[-1])]
-                ]
-                if inside:
-                    columns, data = zip(*inside, strict=True)
-                    self._row(list(columns), list(data), jobs.bandwidth * (due - release + 1))
+def _ends(jobs: OracleTasks) -> list[range]:
+    """Slots in which each task's sending may end so that its work still fits. Without data: just before it arrives."""
+    first = jobs.ready - jobs.delay - 1
+    last = jobs.end - np.ceil(jobs.work / jobs.most - 1e-9).astype(np.int64) - jobs.delay - 1
+    last = np.where(jobs.data > 0.0, np.maximum(last, first), first)
+    return [range(a, b + 1) for a, b in zip(first.tolist(), last.tolist(), strict=True)]

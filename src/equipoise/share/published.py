@@ -5,8 +5,9 @@ draws everything and is never seeded again: an opening test of the five policies
 its own tasks, so that no two policies in the paper's table met the same ones.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,17 +62,12 @@ class PublishedRun(Result):
     def beside(self) -> list[Row]:
         """Table 1 cell by cell: policy, column, the paper's number, ours, and whether they print alike."""
         ours = {row["policy"]: row for row in self.rows if row["load"] == PUBLISHED_LOAD}
-        return [
-            {
-                "policy": name,
-                "column": column,
-                "paper": getattr(paper, column),
-                "ours": ours[name][column],
-                "same": round(ours[name][column], digits) == getattr(paper, column),
-            }
-            for name, paper in PUBLISHED_TABLE.items()
-            for column, digits in DIGITS._asdict().items()
-        ]
+        found = []
+        for name, column in product(PUBLISHED_TABLE, DIGITS._fields):
+            paper, value = getattr(PUBLISHED_TABLE[name], column), ours[name][column]
+            same = round(value, getattr(DIGITS, column)) == paper
+            found.append({"policy": name, "column": column, "paper": paper, "ours": value, "same": same})
+        return found
 
     def certificate(self) -> Certificate:
         """Every printed cell, and the generator after the last draw."""
@@ -81,14 +77,10 @@ class PublishedRun(Result):
         return Certificate((Check.at_most("table-1", wrong, 0, cells), Check.at_most("generator", apart, 1e-11, draw)))
 
     def document(self, *, certify: bool = True) -> Document:
-        return Document(
-            "share published",
-            {"rows": self.rows, "table": self.beside, "next_draw": self.next_draw},
-            self.certificate() if certify else None,
-            {"seed": SEED, "loads": list(LOADS)},
-            {"history": self.rows},
-            looks={name: look_of(policies.named(name)) for name in PUBLISHED_TABLE},
-        )
+        result = {"rows": self.rows, "table": self.beside, "next_draw": self.next_draw}
+        certificate, given = self.certificate() if certify else None, {"seed": SEED, "loads": list(LOADS)}
+        looks = {name: look_of(policies.named(name)) for name in PUBLISHED_TABLE}
+        return Document("share published", result, certificate, given, {"history": self.rows}, looks=looks)
 
 
 def published_run(
@@ -103,13 +95,18 @@ def published_run(
     players
         The five policies; those of the authors if None.
     """
-    generator, rows = RandomState(SEED), []
+    generator, rows, workload = RandomState(SEED), list[Row](), Workload.authors()
     players = [kind() for kind in policies.PUBLISHED] if players is None else players
-    total = (1 + len(LOADS)) * len(PUBLISHED_TABLE)
-    for row in _rows(generator, players):
-        rows.append(row)
+    runs = [(0, OPENING, OPENING_STEPS), *((n, n, 60 + 2 * n) for n in LOADS)]
+    for (told, load, horizon), policy in product(runs, players):
+        batch = workload.but(horizon=horizon, horizon_per_task=0).draw_from(generator, load)
+        played = play_plainly(policy, batch, workload.site, workload.prior, Streams(generator, generator))
+        row: Row = {"policy": name_of(policy), "load": told}
+        row |= {column: getattr(played, column) for column in Published._fields}
+        row["network"] = 100.0 * played.sent / (workload.site.bandwidth * horizon)
+        rows.append(row | {"next_draw": _peek(generator)})
         if progress is not None:
-            progress(len(rows), total)
+            progress(len(rows), len(runs) * len(players))
     return PublishedRun(rows, _peek(generator))
 
 
@@ -118,22 +115,6 @@ def _peek(generator: RandomState) -> float:
     copy = RandomState()
     copy.set_state(generator.get_state())
     return float(copy.random_sample())
-
-
-def _rows(generator: RandomState, players: Sequence[Policy]) -> Iterator[Row]:
-    workload = Workload.authors()
-    runs = [("opening", OPENING, OPENING_STEPS), *(("load", n, 60 + 2 * n) for n in LOADS)]
-    for kind, load, horizon in runs:
-        for policy in players:
-            batch = workload.but(horizon=horizon, horizon_per_task=0).draw_from(generator, load)
-            played = play_plainly(policy, batch, workload.site, workload.prior, Streams(generator, generator))
-            yield {
-                "policy": name_of(policy),
-                "load": load if kind == "load" else 0,
-                **{column: getattr(played, column) for column in Published._fields},
-                "network": 100.0 * played.sent / (workload.site.bandwidth * horizon),
-                "next_draw": _peek(generator),
-            }
 
 
 def play_plainly(policy: Policy, batch: Batch, site: Site, prior: Prior, draws: Draws) -> Played:
@@ -156,19 +137,11 @@ def _shown(plain: Plain) -> dict[str, Any]:
     here = np.array(plain.state) != PENDING
     data = np.where(here, plain.of["data"], 0.0)
     looks = np.array(plain.looks)
-    columns = {
-        "state": np.array(plain.state, np.int8),
-        "arrival": np.where(here, plain.of["arrival"], 0),
-        "deadline": np.where(here, plain.of["deadline"], 0),
-        "data": data,
-        "data_left": np.maximum(data - plain.sent, 0.0),
-        "target": np.where(here, plain.of["target"], 1.0),
-        "samples": np.array(plain.samples),
-        "error": np.array(plain.errors),
-        "observations": np.where(looks > 0, looks + 1, 0),
-        "observed": np.array(plain.state) == COMPUTING,
-        "first_error": np.array(plain.firsts),
-        "ready": np.array(plain.ready),
-        "task_cap": np.where(here, plain.cap, plain.site.most_per_task),
-    }
+    columns = {"state": np.array(plain.state, np.int8), "observed": np.array(plain.state) == COMPUTING}
+    columns |= {name: np.where(here, plain.of[name], 0) for name in ("arrival", "deadline")}
+    columns |= {"data": data, "data_left": np.maximum(data - plain.sent, 0.0)}
+    columns |= {"target": np.where(here, plain.of["target"], 1.0), "samples": np.array(plain.samples)}
+    columns |= {"error": np.array(plain.errors), "first_error": np.array(plain.firsts), "ready": np.array(plain.ready)}
+    columns["observations"] = np.where(looks > 0, looks + 1, 0)
+    columns["task_cap"] = np.where(here, plain.cap, plain.site.most_per_task)
     return {name: values[None] for name, values in columns.items()}

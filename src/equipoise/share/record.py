@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import product
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from equipoise.data import load
 from equipoise.data.dataset import Dataset
 from equipoise.data.split import Targets, hold_out
 from equipoise.document import Row
-from equipoise.errors import InputError, refuse_unknown
+from equipoise.errors import InputError, refuse_if, refuse_unknown
 from equipoise.kernels import Floats, Ints
 from equipoise.share.recording import Name, Recording
 
@@ -60,17 +61,13 @@ class Material:
     blur: float = 0.0  # standard deviation of noise on features in [0, 1], training and held-out
 
 
+STEADY = tuple(product(("hinge", "log_loss"), (0.1, 0.01, 0.001)))  # losses, and rates of learning that stay
 MODELS: dict[str, Model] = {
     "sgd": Model(
         "linear_model",
         "SGDClassifier",
         (
-            {"loss": "hinge", "learning_rate": "constant", "eta0": 0.1},
-            {"loss": "hinge", "learning_rate": "constant", "eta0": 0.01},
-            {"loss": "hinge", "learning_rate": "constant", "eta0": 0.001},
-            {"loss": "log_loss", "learning_rate": "constant", "eta0": 0.1},
-            {"loss": "log_loss", "learning_rate": "constant", "eta0": 0.01},
-            {"loss": "log_loss", "learning_rate": "constant", "eta0": 0.001},
+            *({"loss": loss, "learning_rate": "constant", "eta0": rate} for loss, rate in STEADY),
             {"loss": "log_loss", "learning_rate": "invscaling", "eta0": 0.1},
             {"loss": "log_loss", "learning_rate": "constant", "eta0": 0.01, "alpha": 0.01},
             {"loss": "modified_huber", "learning_rate": "constant", "eta0": 0.003},
@@ -142,10 +139,8 @@ def record(
     seed
         The first seed.
     """
-    if repeats < 1:
-        raise InputError(f"record: repeats is {repeats}; expected 1 or more", code="repeats.range")
-    if seed < 0:
-        raise InputError(f"record: seed is {seed}; expected zero or more", code="seed.range")
+    refuse_if(repeats < 1, f"record: repeats is {repeats}; expected 1 or more", code="repeats.range")
+    refuse_if(seed < 0, f"record: seed is {seed}; expected zero or more", code="seed.range")
     plan = list(_plan(_known("model", models, MODELS), _known("data set", data, DATA), repeats, seed))
     errors = []
     for done, (name, settings) in enumerate(plan, 1):
@@ -157,10 +152,8 @@ def record(
 
 def check_target(path: Path) -> None:
     """Refuse a file that cannot be written before hours are spent on what goes in it."""
-    if path.is_dir():
-        raise InputError(
-            f"{path} is a folder: name a file to write, such as {path / 'curves.csv.gz'}", code="file.folder"
-        )
+    why = f"{path} is a folder: name a file to write, such as {path / 'curves.csv.gz'}"
+    refuse_if(path.is_dir(), why, code="file.folder")
     if not path.absolute().parent.is_dir():
         raise InputError(f"cannot write {path}: {path.absolute().parent} is not a folder", code="file.folder")
 
@@ -168,22 +161,16 @@ def check_target(path: Path) -> None:
 def _known(kind: str, given: Iterable[str] | None, known: Mapping[str, object]) -> list[str]:
     names = list(dict.fromkeys(known if given is None else given))
     refuse_unknown(kind, names, known)
-    if not names:
-        raise InputError(f"record: no {kind}; expected some of {', '.join(known)}", code="record.none")
+    refuse_if(not names, f"record: no {kind}; expected some of {', '.join(known)}", code="record.none")
     return names
 
 
 def _plan(models: Sequence[str], data: Sequence[str], repeats: int, seed: int) -> Iterator[tuple[Name, Row]]:
     """What is trained, in order: every combination."""
-    for model in models:
-        for settings in MODELS[model].settings:
-            for material in data:
-                for number in range(seed, seed + repeats):
-                    yield Name(model, material, _spelled(settings), str(number)), settings
-
-
-def _spelled(settings: Row) -> str:
-    return " ".join(f"{key}={str(value).replace(' ', '')}" for key, value in settings.items()) or "as-is"
+    kinds = [(model, settings) for model in models for settings in MODELS[model].settings]
+    for (model, settings), material, number in product(kinds, data, range(seed, seed + repeats)):
+        spelled = " ".join(f"{key}={str(value).replace(' ', '')}" for key, value in settings.items()) or "as-is"
+        yield Name(model, material, spelled, str(number)), settings
 
 
 def train(name: Name, settings: Row) -> Floats:
@@ -193,8 +180,9 @@ def train(name: Name, settings: Row) -> Floats:
     rng = np.random.default_rng([int(name.seed), zlib.crc32(str(name[:3]).encode())])
     data = prepare(DATA[name.data], rng)
     model = MODELS[name.model].build(settings, int(rng.integers(2**31)))
-    stream = _passes(len(data.y), int(GRID[-1]) * MINI_BATCH, rng)
-    errors, seen = np.empty(len(GRID)), 0
+    wanted, errors, seen = int(GRID[-1]) * MINI_BATCH, np.empty(len(GRID)), 0
+    # Row numbers: pass after pass over the samples, shuffled anew each time.
+    stream = np.concatenate([rng.permutation(len(data.y)) for _ in range(-(-wanted // len(data.y)))])
     # One thread adds up in one order everywhere; naive Bayes takes ln 0 for a class not yet seen.
     with threadpool_limits(1), np.errstate(divide="ignore"):
         for place, until in enumerate(GRID * MINI_BATCH):
@@ -230,21 +218,14 @@ def _samples(source: str) -> tuple[Floats, Ints]:
     return (X - low) / np.where(width > 0, width, 1.0), y
 
 
-def _passes(samples: int, wanted: int, rng: np.random.Generator) -> Ints:
-    """Row numbers: pass after pass over the samples, shuffled anew each time."""
-    passes = -(-wanted // samples)
-    return np.concatenate([rng.permutation(samples) for _ in range(passes)])[:wanted]
-
-
 def _teach(model: Any, X: Floats, y: Targets, classes: int) -> None:
     """One pass over these samples. A network takes them in batches, which may not be larger than what there is."""
     batch = getattr(model, "batch_size", None)
-    if batch is None:
-        model.partial_fit(X, y, classes=np.arange(classes))
-        return
-    model.set_params(batch_size=min(batch, len(y)))
+    if batch is not None:
+        model.set_params(batch_size=min(batch, len(y)))
     model.partial_fit(X, y, classes=np.arange(classes))
-    model.set_params(batch_size=batch)
+    if batch is not None:
+        model.set_params(batch_size=batch)
 
 
 Key = tuple[str, str]  # learner, OpenML data set
@@ -259,9 +240,7 @@ def read_lcdb(path: str | Path, unit: float = 1.0) -> Recording:
 
     Its curves are of another kind than ours: one model per training-set size ("anchor"), the mean over its outer and inner
     seeds; error = 1 - mean test score. A curve needs five anchors of a sample or more. A sample of the site is `unit`
-    training samples.
-
-    A perfect mean score counts as half a wrong answer in all its tests, so that it has a logarithm.
+    training samples. A perfect mean score counts as half a wrong answer in all its tests, so that it has a logarithm.
 
     Parameters
     ----------
@@ -273,7 +252,8 @@ def read_lcdb(path: str | Path, unit: float = 1.0) -> Recording:
     if not (np.isfinite(unit) and unit > 0):
         raise InputError(f"read_lcdb: unit is {unit!r} training samples; expected a positive number", code="unit.range")
     try:
-        with _opened(Path(path)) as lines:
+        packed = Path(path).suffix == ".gz"
+        with gzip.open(path, "rt", newline="") if packed else Path(path).open(newline="") as lines:
             tables = _sums(lines, str(path))
     except (OSError, EOFError) as error:
         raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", code="file.read") from None
@@ -281,14 +261,9 @@ def read_lcdb(path: str | Path, unit: float = 1.0) -> Recording:
         raise InputError(f"{path} is not a CSV of LCDB: it is not text", code="file.read") from None
     usable = {key: {n: sums for n, sums in anchors.items() if n >= unit} for key, anchors in sorted(tables.items())}
     kept = {key: anchors for key, anchors in usable.items() if len(anchors) >= FEWEST}
-    if not kept:
-        raise InputError(f"{path}: no curve with {FEWEST} training sizes or more", code="curves.none")
+    refuse_if(not kept, f"{path}: no curve with {FEWEST} training sizes or more", code="curves.none")
     names = [Name(learner, f"OpenML {data}", "", "mean of all") for learner, data in kept]
     return Recording.of([_curve(anchors, unit) for anchors in kept.values()], names)
-
-
-def _opened(path: Path) -> TextIO:
-    return gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="")
 
 
 def _sums(lines: Iterable[str], path: str) -> dict[Key, Anchors]:
@@ -296,11 +271,8 @@ def _sums(lines: Iterable[str], path: str) -> dict[Key, Anchors]:
     rows = csv.reader(lines)
     header = next(rows, [])
     missing = [column for column in LCDB_COLUMNS if column not in header]
-    if missing:
-        raise InputError(
-            f"{path} is not an LCDB table: no column {', '.join(missing)}; expected database-accuracy.csv",
-            code="lcdb.column",
-        )
+    why = f"{path} is not an LCDB table: no column {', '.join(missing)}; expected database-accuracy.csv"
+    refuse_if(missing, why, code="lcdb.column")
     data, learner, train, test, score = (header.index(column) for column in LCDB_COLUMNS)
     tables: dict[Key, Anchors] = defaultdict(dict)
     for row in rows:
@@ -308,15 +280,12 @@ def _sums(lines: Iterable[str], path: str) -> dict[Key, Anchors]:
             size, held, value = int(row[train]), int(row[test]), float(row[score])
             key = (row[learner], row[data])
         except (ValueError, IndexError):
-            raise InputError(
-                f"{path}, line {rows.line_num}: a training size, test size or score is missing", code="lcdb.row"
-            ) from None
+            why = f"{path}, line {rows.line_num}: a training size, test size or score is missing"
+            raise InputError(why, code="lcdb.row") from None
         if not (0.0 <= value <= 1.0 and size > 0 and held > 0):
-            raise InputError(
-                f"{path}, line {rows.line_num}: score {value:g} on {held} of {size}; expected an accuracy from 0 to 1"
-                " and sizes of 1 or more (database-accuracy.csv)",
-                code="lcdb.row",
-            )
+            wanted = "an accuracy from 0 to 1 and sizes of 1 or more (database-accuracy.csv)"
+            why = f"{path}, line {rows.line_num}: score {value:g} on {held} of {size}; expected {wanted}"
+            raise InputError(why, code="lcdb.row")
         errors, tested, count = tables[key].get(size, (0.0, 0.0, 0))
         tables[key][size] = (errors + 1.0 - value, tested + held, count + 1)
     return tables

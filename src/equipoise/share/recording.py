@@ -11,20 +11,18 @@ import gzip
 import io
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.document import Row
-from equipoise.errors import InputError
+from equipoise.errors import InputError, refuse_if
 from equipoise.kernels import Floats, Ints
 from equipoise.share.task import Curve, table_error, table_fault, table_work
 from equipoise.share.view import Prior
-from equipoise.share.workload import Workload
 
 SHIPPED = Path(__file__).with_name("curves") / "recorded.csv.gz"
 FORMAT = "# equipoise recording 1"
@@ -69,23 +67,16 @@ class Recording:
 
     def __post_init__(self) -> None:
         low, high = self.targets
-        if not 0.0 <= low <= high <= 1.0:
-            raise InputError(
-                f"Recording: targets lie between {low!r} and {high!r}; expected 0 <= low <= high <= 1",
-                code="recording.targets",
-            )
-        if not self.names:
-            raise InputError("Recording: no curves; expected at least one", code="curves.none")
+        why = f"Recording: targets lie between {low!r} and {high!r}; expected 0 <= low <= high <= 1"
+        refuse_if(not 0.0 <= low <= high <= 1.0, why, code="recording.targets")
+        refuse_if(not self.names, "Recording: no curves; expected at least one", code="curves.none")
         shape = (len(self.names), self.samples.shape[-1])
-        if self.samples.shape != shape or self.errors.shape != shape:
-            raise InputError(
-                f"Recording: samples are {self.samples.shape} and errors {self.errors.shape} for {len(self.names)} names;"
-                f" expected one row for each name in both",
-                code="recording.shape",
-            )
+        why = f"Recording: samples are {self.samples.shape} and errors {self.errors.shape} for {len(self.names)} names"
+        wrong = self.samples.shape != shape or self.errors.shape != shape
+        refuse_if(wrong, f"{why}; expected one row for each name in both", code="recording.shape")
         for name, samples, errors in zip(self.names, self.samples, self.errors, strict=True):
-            if fault := table_fault(samples, errors, positive=True):
-                raise InputError(f"Recording: {name}: {fault}", code="recording.curve")
+            fault = table_fault(samples, errors, positive=True)
+            refuse_if(fault, f"Recording: {name}: {fault}", code="recording.curve")
 
     @classmethod
     def of(
@@ -128,11 +119,8 @@ class Recording:
     def split(self, seed: int = 0) -> tuple[Recording, Recording]:
         """One half to fit beliefs on, the other to replay. Curves that differ in the seed only stay together."""
         origins = sorted({name[:3] for name in self.names})
-        if len(origins) < 2:
-            raise InputError(
-                f"Recording: all curves are of {self.names[0]}, or of other seeds; a split needs two kinds",
-                code="recording.kinds",
-            )
+        why = f"Recording: all curves are of {self.names[0]}, or of other seeds; a split needs two kinds"
+        refuse_if(len(origins) < 2, why, code="recording.kinds")
         order = np.random.default_rng(seed).permutation(len(origins))
         fitted = {origins[k] for k in order[: len(origins) // 2]}
         mine = np.array([name[:3] in fitted for name in self.names])
@@ -186,8 +174,7 @@ class Recording:
     @classmethod
     def load(cls, path: str | Path) -> Recording:
         """What `save` wrote; a damaged file is refused with the number of its first bad line."""
-        lines = _lines(path)
-        targets = _read_targets(lines[1].strip(), path)
+        lines, targets = _opening(path)
         curves, names = [], []
         reader = csv.reader(lines[3:])
         try:
@@ -196,10 +183,8 @@ class Recording:
                 names.append(Name(*row[:4]))
         except csv.Error as error:
             raise InputError(f"{path}, line {reader.line_num + 3}: {error}", code="recording.row") from None
-        if not curves:
-            raise InputError(
-                f"{path}: no curves; expected at least one line below the column names", code="curves.none"
-            )
+        why = f"{path}: no curves; expected at least one line below the column names"
+        refuse_if(not curves, why, code="curves.none")
         return cls.of(curves, names, targets)
 
 
@@ -213,8 +198,8 @@ def _shortest(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
-def _lines(path: str | Path) -> list[str]:
-    """The text of a recording, its first three lines checked."""
+def _opening(path: str | Path) -> tuple[list[str], tuple[float, float]]:
+    """The lines of a recording, the first three checked, and its targets."""
     try:
         text = gzip.decompress(Path(path).read_bytes()).decode()
     except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, zlib.error):
@@ -222,39 +207,29 @@ def _lines(path: str | Path) -> list[str]:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}", code="file.read") from None
     lines = io.StringIO(text, newline="").readlines()
-    if len(lines) < 3 or lines[0].strip() != FORMAT or lines[2].strip() != ",".join(COLUMNS):
-        raise InputError(
-            f"{path} is not a recording: expected {FORMAT!r}, the targets, and columns {','.join(COLUMNS)}",
-            code="file.damaged",
-        )
-    return lines
-
-
-def _read_targets(line: str, path: str | Path) -> tuple[float, float]:
+    why = f"{path} is not a recording: expected {FORMAT!r}, the targets, and columns {','.join(COLUMNS)}"
+    sound = len(lines) >= 3 and lines[0].strip() == FORMAT and lines[2].strip() == ",".join(COLUMNS)
+    refuse_if(not sound, why, code="file.damaged")
+    second = lines[1].strip()
     try:
-        low, high = (float(word) for word in line.removeprefix("# targets ").split())
+        low, high = (float(word) for word in second.removeprefix("# targets ").split())
     except ValueError:
-        raise InputError(f"{path}, line 2: {line!r}; expected '# targets LOW HIGH'", code="recording.row") from None
-    if not 0.0 <= low <= high <= 1.0:
-        raise InputError(
-            f"{path}, line 2: targets {low:g} to {high:g}; expected 0 <= low <= high <= 1", code="recording.targets"
-        )
-    return low, high
+        raise InputError(f"{path}, line 2: {second!r}; expected '# targets LOW HIGH'", code="recording.row") from None
+    why = f"{path}, line 2: targets {low:g} to {high:g}; expected 0 <= low <= high <= 1"
+    refuse_if(not 0.0 <= low <= high <= 1.0, why, code="recording.targets")
+    return lines, (low, high)
 
 
 def _read_row(row: list[str], where: str) -> tuple[Floats, Floats]:
-    if len(row) != len(COLUMNS):
-        raise InputError(
-            f"{where}: {len(row)} cells; expected {len(COLUMNS)} ({', '.join(COLUMNS)})", code="recording.row"
-        )
+    why = f"{where}: {len(row)} cells; expected {len(COLUMNS)} ({', '.join(COLUMNS)})"
+    refuse_if(len(row) != len(COLUMNS), why, code="recording.row")
     try:
         samples, errors = (np.array(cell.split(), dtype=float) for cell in row[4:])
     except ValueError:
-        raise InputError(
-            f"{where}: samples and errors must be numbers with spaces between them", code="recording.row"
-        ) from None
-    if fault := table_fault(samples, errors, positive=True):
-        raise InputError(f"{where}: {fault}", code="recording.row")
+        why = f"{where}: samples and errors must be numbers with spaces between them"
+        raise InputError(why, code="recording.row") from None
+    fault = table_fault(samples, errors, positive=True)
+    refuse_if(fault, f"{where}: {fault}", code="recording.row")
     return samples, errors
 
 
@@ -262,17 +237,6 @@ def _read_row(row: list[str], where: str) -> tuple[Floats, Floats]:
 def shipped() -> Recording:
     """The recording that comes with the package: `equipoise share record` made it."""
     return Recording.load(SHIPPED)
-
-
-AnyWorkload = TypeVar("AnyWorkload", bound=Workload)
-
-
-def recorded_workload(cls: type[AnyWorkload], curves: Recording | None, **changes: Any) -> AnyWorkload:
-    """Tasks with real curves: half of the recording is replayed, and the prior is fitted on the other half only."""
-    fitting, replayed = (shipped() if curves is None else curves).split()
-    settings: Row = {"curves": replayed, "sigma": 0.0, **changes}  # a real curve carries its own noise
-    settings.setdefault("prior", fit_prior(fitting))
-    return cls(**settings)
 
 
 class Line(NamedTuple):
@@ -304,11 +268,9 @@ def fit_prior(recording: Recording) -> Prior:
     found = np.array([(line.log_a, line.b) for line in lines])
     spread = np.atleast_2d(np.cov(found.T, bias=True)) + 1e-6 * np.eye(2)  # curves may be all alike
     noise = float(np.mean([line.noise for line in lines]))
-    prior = Prior(
-        mean=(float(found[:, 0].mean()), float(found[:, 1].mean())),
-        variance=(float(spread[0, 0]), float(spread[0, 1]), float(spread[1, 1])),
-    )
-    return Prior(prior.mean, prior.variance, _surprise(recording, prior, max(noise, 1e-6)), recording)
+    mean = (float(found[:, 0].mean()), float(found[:, 1].mean()))
+    prior = Prior(mean, (float(spread[0, 0]), float(spread[0, 1]), float(spread[1, 1])))
+    return replace(prior, surprise=_surprise(recording, prior, max(noise, 1e-6)), curves=recording)
 
 
 def _surprise(recording: Recording, prior: Prior, noise: float) -> float:

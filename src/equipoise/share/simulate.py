@@ -149,10 +149,9 @@ class Run(Result):
 
     def _tasks(self, k: int) -> list[Row]:
         """The tasks of one seed as they were drawn, and how each ended."""
-        columns = {
-            name: getattr(self.batch, name)[k].tolist() for name in ("arrival", "deadline", "data", "target", "work")
-        }
-        columns |= {"samples": self.samples[k].tolist()}
+        names = ("arrival", "deadline", "data", "target", "work")
+        columns = {name: getattr(self.batch, name)[k].tolist() for name in names}
+        columns["samples"] = self.samples[k].tolist()
         states, ends = [STATES[s] for s in self.state[k]], [None if t < 0 else t for t in self.done_at[k].tolist()]
         seed = int(self.batch.seeds[k])
         return [
@@ -250,24 +249,21 @@ def fresh(policy: Policy, batch: Batch, site: Site, prior: Prior) -> Policy:
     truth = Truth(batch.work.copy()) if getattr(policy, "clairvoyant", False) else None
     started: Policy = begin(Scene(site, prior, *batch.shape, batch.horizon, truth))
     if not callable(getattr(started, "decide", None)):
-        raise PolicyError(
-            f"{name_of(policy)}: start(scene) returned {type(started).__name__}, which has no decide(view)"
-        )
+        got = type(started).__name__
+        raise PolicyError(f"{name_of(policy)}: start(scene) returned {got}, which has no decide(view)")
     return started
 
 
 def _refuse_idle_decide(policy: Policy) -> None:
     """A `decide` that was written over one of ours, which runs through `start`, would never be called."""
     family = type(policy).__mro__
-    owners = {name: next((c for c in family if name in vars(c)), None) for name in ("start", "decide")}
-    start, decide = owners["start"], owners["decide"]
+    start, decide = (next((c for c in family if name in vars(c)), None) for name in ("start", "decide"))
     if start is None or decide is None or family.index(decide) >= family.index(start):
         return
     if start.__module__.startswith("equipoise."):
         instead = "given(view, estimate)" if "given" in vars(start) else "start(scene)"
-        raise PolicyError(
-            f"{name_of(policy)} overrides decide(view) of {start.__name__}, which a run does not call; override {instead}"
-        )
+        why = f"overrides decide(view) of {start.__name__}, which a run does not call; override {instead}"
+        raise PolicyError(f"{name_of(policy)} {why}")
 
 
 def arrays_of(
@@ -319,15 +315,13 @@ def refuse(
     most = min(rule.task_cap, float(batch.speed[fault.seed, fault.task]))
     whole = rule.capacity if fault.resource == COMPUTE else rule.bandwidth
     amount, last = f"{fault.amount:g}", len(rule.speeds) - 1
+    over = f"{resource} adds up to {amount} with this task; the site has {whole:g}"
     code, what = {
         site_step.NOT_A_NUMBER: ("decision.number", f"{resource} is {amount}"),
         site_step.NEGATIVE: ("decision.negative", f"{resource} is {amount}, which is negative"),
         site_step.WRONG_STATE: ("decision.state", f"{resource} is {amount} for a task that is {stage}"),
         site_step.TASK_OVER: ("decision.task", f"compute is {amount}; this task may get {most:g}"),
-        site_step.SITE_OVER: (
-            "decision.site",
-            f"{resource} adds up to {amount} with this task; the site has {whole:g}",
-        ),
+        site_step.SITE_OVER: ("decision.site", over),
         site_step.NO_SUCH_SERVER: ("decision.server", f"server is {amount}; the site has 0 to {last}"),
     }[fault.code]
     where = f"step {step}, seed {batch.seeds[fault.seed]}, task {fault.task}"
@@ -375,11 +369,8 @@ def life_rows(runs: Sequence[Run], chosen: int) -> list[Row]:
     steps = sum(int(np.isin(run.kept.state[:, 0], (SENDING, COMPUTING)).sum()) for run in runs)
     most = max(1, min(MOST_TASKS, int(tasks * MOST_STEPS / max(steps, 1))))
     shown = np.arange(tasks) if tasks <= most else np.linspace(0, tasks - 1, most).round().astype(int)
-    return [
-        _life(run, busy, task)
-        for task in sorted({chosen, *shown.tolist()})
-        for run, busy in zip(runs, used, strict=True)
-    ]
+    kept = sorted({chosen, *shown.tolist()})
+    return [_life(run, busy, task) for task in kept for run, busy in zip(runs, used, strict=True)]
 
 
 def _life(run: Run, used: Floats, task: int) -> Row:
@@ -397,28 +388,18 @@ def _life(run: Run, used: Floats, task: int) -> Row:
     most = min(site.most_per_task, float(batch.speed[0, task]))
     seen = zip(trace.error[ready:end, 0, task], given, strict=True)
     work, done = float(batch.work[0, task]), bool(run.state[0, task] == DONE)
-    return {
-        "policy": run.policy,
-        "task": task,
-        "arrival": int(batch.arrival[0, task]),
-        "deadline": int(batch.deadline[0, task]),
-        "target": float(f"{batch.target[0, task]:.6g}"),
-        "work": work if math.isfinite(work) else None,
-        "most": site.most_per_task,
-        "successes": int(run.successes[0]),
-        "start": start,
-        "sent": sent,
-        "ready": ready,
-        "end": end,
-        "done": int(done),
-        "finished": 1.0 if done else min(float(run.samples[0, task]) / work, 1.0) if work > 0 else 0.0,
-        "rate": float(given.mean()) if len(given) else 0.0,
-        "idle": float(idle.mean() / site.capacity) if len(idle) else 0.0,
-        "starved": float(np.minimum(most - given, idle).sum()),
-        "sending": sending,
-        "given": " ".join(f"{x:.2f}".rstrip("0").rstrip(".") for x in given),
-        "errors": " ".join(f"{e:.4g}" if x > 0 else "-" for e, x in seen),
-    }
+    life: Row = {"policy": run.policy, "task": task}
+    life |= {name: int(getattr(batch, name)[0, task]) for name in ("arrival", "deadline")}
+    life |= {"target": float(f"{batch.target[0, task]:.6g}"), "work": work if math.isfinite(work) else None}
+    life |= {"most": site.most_per_task, "successes": int(run.successes[0])}
+    life |= {"start": start, "sent": sent, "ready": ready, "end": end, "done": int(done)}
+    life["finished"] = 1.0 if done else min(float(run.samples[0, task]) / work, 1.0) if work > 0 else 0.0
+    life["rate"] = float(given.mean()) if len(given) else 0.0
+    life["idle"] = float(idle.mean() / site.capacity) if len(idle) else 0.0
+    life |= {"starved": float(np.minimum(most - given, idle).sum()), "sending": sending}
+    life["given"] = " ".join(f"{x:.2f}".rstrip("0").rstrip(".") for x in given)
+    life["errors"] = " ".join(f"{e:.4g}" if x > 0 else "-" for e, x in seen)
+    return life
 
 
 def site_rows(runs: Sequence[Run]) -> list[Row]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from equipoise._short import short_repr
-from equipoise.errors import InputError, refuse_negative, unknown_name
+from equipoise.errors import InputError, refuse_if, refuse_negative, unknown_name
 from equipoise.kernels import Floats, kernel
 
 Law = Literal["pooled", "per_node", "linear", "per_sample"]
@@ -70,45 +70,32 @@ class Site:
         return short_repr(self)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.servers, tuple | list) or not self.servers:
-            raise InputError(
-                f"Site: servers is {self.servers!r}; expected one Server or more, as (Server(30), Server(60))",
-                code="site.servers",
-            )
+        why = f"Site: servers is {self.servers!r}; expected one Server or more, as (Server(30), Server(60))"
+        refuse_if(not isinstance(self.servers, tuple | list) or not self.servers, why, code="site.servers")
         for server in self.servers:
             if not isinstance(server, Server):
                 raise InputError(f"Site: a server is {server!r}; expected Server({server!r})", code="site.server")
         refuse_negative("Site", zero=False, finite=False, bandwidth=self.bandwidth)
         for name in ("delay", "jitter", "rate_jitter", "idle_power", "busy_power", "switch_cost"):
             refuse_negative("Site", **{name: getattr(self, name)})
-            if getattr(self, name) > MOST:
-                raise InputError(
-                    f"Site: {name} is {getattr(self, name):g}; expected at most {MOST:g}", code="number.range"
-                )
+            why = f"Site: {name} is {getattr(self, name):g}; expected at most {MOST:g}"
+            refuse_if(getattr(self, name) > MOST, why, code="number.range")
         if self.task_cap is not None:
             refuse_negative("Site", zero=False, task_cap=self.task_cap)
-        if self.switch_cost > 0 and len(self.servers) > 1:
-            raise InputError(
-                f"Site: switch_cost is {self.switch_cost:g} and there are {len(self.servers)} servers;"
-                " expected one server, or no switch_cost: switches are counted where one server is shared in time",
-                code="site.switch",
-            )
+        why = f"Site: switch_cost is {self.switch_cost:g} and there are {len(self.servers)} servers"
+        why += "; expected one server, or no switch_cost: switches are counted where one server is shared in time"
+        refuse_if(self.switch_cost > 0 and len(self.servers) > 1, why, code="site.switch")
         given = (self.power, self.migration, self.uplink, self.success, self.observes)
         for (what, names), value in zip(CHOICES.items(), given, strict=True):
             if value not in get_args(names):
                 raise unknown_name(what, str(value), get_args(names))
-        if self.rate_jitter and (self.uplink != "equal" or self.rate_jitter > 1.0):
-            raise InputError(
-                f"Site: rate_jitter is {self.rate_jitter:g} with uplink {self.uplink!r}; expected 0 to 1, and 0 unless "
-                "the uplink is 'equal'",
-                code="site.jitter",
-            )
+        why = f"Site: rate_jitter is {self.rate_jitter:g} with uplink {self.uplink!r}"
+        why += "; expected 0 to 1, and 0 unless the uplink is 'equal'"
+        refuse_if(self.rate_jitter and (self.uplink != "equal" or self.rate_jitter > 1.0), why, code="site.jitter")
         for k, server in enumerate(self.servers):
-            if server.power_cap is not None and server.power_cap <= self.idle_power:
-                raise InputError(
-                    f"Site: server {k} has a power_cap of {server.power_cap:g} but draws {self.idle_power:g} when idle",
-                    code="site.power",
-                )
+            cap = math.inf if server.power_cap is None else server.power_cap
+            why = f"Site: server {k} has a power_cap of {cap:g} but draws {self.idle_power:g} when idle"
+            refuse_if(cap <= self.idle_power, why, code="site.power")
 
     @classmethod
     def authors(cls, **changes: Any) -> Site:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator
 
-from equipoise.errors import InputError, unknown_name
+from equipoise.errors import InputError, refuse_if, unknown_name
 from equipoise.registry import make_reference, whole_reference
 from equipoise.spec import FIRST, Spec, Values, WholePath, panel, whole
 
 if TYPE_CHECKING:
     from equipoise.share.bundles import Bundles
-    from equipoise.share.ladder import Ladder
     from equipoise.share.site import Site
     from equipoise.share.sweep import Progress, Sweep
     from equipoise.share.view import Policy
@@ -92,47 +91,39 @@ def _renamed(value: object, *, noted: bool) -> list[str]:
 def _read_loads(value: object) -> list[int]:
     """10,20,60 or 10:60:10, which includes its last."""
     expected = f"expected numbers of tasks such as 10,20,60 or 10:60:10, not {value!r}"
-    if isinstance(value, int):
-        raise InputError(
-            f"in a file write a list, such as [10, 20, 60]: YAML reads 10:50:10 as {YAML_TIME}, found {value}"
-        )
+    why = f"in a file write a list, such as [10, 20, 60]: YAML reads 10:50:10 as {YAML_TIME}, found {value}"
+    refuse_if(isinstance(value, int), why)
+    spans = isinstance(value, str) and ":" in value
+    parts = value.split(":" if spans else ",") if isinstance(value, str) else value
+    if not isinstance(parts, list) or any(isinstance(part, bool | float) for part in parts):
+        raise InputError(expected)
     try:
-        if isinstance(value, str) and ":" in value:
-            first, last, step = (int(part) for part in value.split(":"))
-            found = range(first, last + 1, step) if step > 0 else range(0)
-            if not 1 <= first <= last or not 1 <= len(found) <= LOADS_MOST:
-                raise InputError(f"{expected}; at most {LOADS_MOST} of them")
-            return list(found)
-        parts = value.split(",") if isinstance(value, str) else value
-        if not isinstance(parts, list) or any(isinstance(part, bool | float) for part in parts):
-            raise InputError(expected)
         loads = [int(part) for part in parts]
-    except InputError:
-        raise
     except (ValueError, TypeError):
         raise InputError(expected) from None
-    if not loads or min(loads) < 1:
-        raise InputError(f"every load is at least one task, not {value!r}")
+    if spans:
+        refuse_if(len(loads) != 3, expected)
+        first, last, step = loads
+        many = (last - first) // step + 1 if step > 0 else 0
+        wrong = not 1 <= first <= last or not 1 <= many <= LOADS_MOST
+        refuse_if(wrong, f"{expected}; at most {LOADS_MOST} of them")
+        return list(range(first, last + 1, step))
+    refuse_if(not loads or min(loads) < 1, f"every load is at least one task, not {value!r}")
     return list(dict.fromkeys(loads))
 
 
 def read_range(value: object) -> Range:
     """`lo:hi`, one number for both, or a list of two. A bare number in a file may be a `lo:hi` that YAML took for a time."""
-    if isinstance(value, int | float):
-        raise InputError(
-            f"in a file write a list, such as [14, 35]: YAML reads 14:35 as {YAML_TIME}, found {value}",
-            code="range.form",
-        )
+    why = f"in a file write a list, such as [14, 35]: YAML reads 14:35 as {YAML_TIME}, found {value}"
+    refuse_if(isinstance(value, int | float), why, code="range.form")
     parts = value.split(":") if isinstance(value, str) else value
     try:
         numbers = [float(part) for part in parts] if isinstance(parts, list | tuple) else []
     except (ValueError, TypeError):
         numbers = []
-    if len(numbers) not in (1, 2):
-        raise InputError(f"expected a range LO:HI, such as 14:35, not {value!r}")
+    refuse_if(len(numbers) not in (1, 2), f"expected a range LO:HI, such as 14:35, not {value!r}")
     low, high = numbers[0], numbers[-1]
-    if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high < low:
-        raise InputError(f"expected a range LO:HI with 0 <= LO <= HI, not {value!r}")
+    refuse_if(not 0.0 <= low <= high < math.inf, f"expected a range LO:HI with 0 <= LO <= HI, not {value!r}")
     return low, high
 
 
@@ -154,8 +145,7 @@ def read_servers(value: object) -> object:
             count = int(many) if times else 1
         except ValueError:
             raise InputError(f"expected servers such as 5x30, 30,30,60 or 5x30@4, not {value!r}") from None
-        if not 1 <= count <= SERVERS_MOST:
-            raise InputError(f"{part!r}: expected 1 to {SERVERS_MOST:,} servers")
+        refuse_if(not 1 <= count <= SERVERS_MOST, f"{part!r}: expected 1 to {SERVERS_MOST:,} servers")
         servers += [server] * count
     return servers
 
@@ -232,7 +222,7 @@ class StudySpec(PoliciesSpec):
         return range(self.first_seed, self.first_seed + self.seeds)
 
 
-AnyStudy = TypeVar("AnyStudy", "Ladder", "Bundles", "Sweep")
+AnyStudy = TypeVar("AnyStudy", "Bundles", "Sweep")
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,18 +238,6 @@ class StudyScene(Generic[AnyStudy]):
         spec = self.spec
         found = self.study(self.policies, loads=spec.loads, seeds=spec.seed_numbers, progress=progress)
         return replace(found, spec=spec)
-
-
-class LadderSpec(StudySpec):
-    """Everything that determines a ladder."""
-
-    loads: Loads = of_comparison("10,20,40,60", "Numbers of tasks: 10,20,60 or FIRST:LAST:STEP.", "LOADS")
-
-    def build(self) -> StudyScene[Ladder]:
-        """Its policies, ready to run."""
-        from equipoise.share.ladder import ladder
-
-        return StudyScene(self, self.players(), ladder)
 
 
 class BundlesSpec(StudySpec):
@@ -344,8 +322,7 @@ class ShareSpec(StudySpec):
     @field_validator("prior_shift")
     @classmethod
     def _finite(cls, value: float) -> float:
-        if not -1.0 <= value <= 1.0:
-            raise InputError(f"prior_shift must be -1 to 1, not {value}: b itself is about 0.36")
+        refuse_if(not -1.0 <= value <= 1.0, f"prior_shift must be -1 to 1, not {value}: b itself is about 0.36")
         return value
 
     def build(self) -> ShareScene:
@@ -359,10 +336,8 @@ class ShareSpec(StudySpec):
             fastest = float(site.speeds.max())
             raise InputError(f"--task-cap {self.task_cap:g} has no effect: the fastest server does {fastest:g} a step")
         shown = self.timeline_load or (len(self.tasks) if self.tasks else max(self.loads))
-        if self.timeline_task is not None and self.timeline_task >= shown:
-            raise InputError(
-                f"--timeline-task {self.timeline_task}: at a load of {shown} there are tasks 0 to {shown - 1}"
-            )
+        why = f"--timeline-task {self.timeline_task}: at a load of {shown} there are tasks 0 to {shown - 1}"
+        refuse_if(self.timeline_task is not None and self.timeline_task >= shown, why)
         study = partial(sweep, workload=workload, site=site, oracle=self.oracle)
         return ShareScene(self, self.players(), study, workload, site)
 
@@ -371,8 +346,9 @@ class ShareSpec(StudySpec):
         given = self.tasks is not None and self.by_hand
         replayed = self.preset == "recorded" and "preset is recorded, whose curves bring their own"
         idle = {
-            **dict.fromkeys(("preset", "arrival", "data", "deadline", "speed", "sigma"), given),
-            **dict.fromkeys(("loads", "timeline_load"), given),
+            **dict.fromkeys(
+                ("preset", "arrival", "data", "deadline", "speed", "sigma", "loads", "timeline_load"), given
+            ),
             **dict.fromkeys(("a", "b", "target"), given or replayed),
             "curves": self.preset != "recorded" and f"preset is {self.preset} (add --preset recorded)",
         }
@@ -428,19 +404,19 @@ class ShareScene(StudyScene["Sweep"]):
 
     def warnings(self) -> list[str]:
         """Tasks whose curve never reaches their target: by number when given, by count when drawn."""
-        found = []
+        found, never = [], "can never succeed"
         for k, task in enumerate(self.workload.tasks):
             if math.isinf(task.work):
                 why = f"its target {task.target:g} is below its curve's floor {task.curve.floor:g}"
                 if task.target > task.curve.floor:
                     why = f"its curve falls too slowly (b {task.curve.b:g}) to reach {task.target:g}"
-                found.append(f"task {k} can never succeed: {why}")
+                found.append(f"task {k} {never}: {why}")
         for load in () if self.workload.tasks else self.spec.loads:
             work = self.workload.draw(load, self.spec.seed_numbers, self.site).work
             hopeless = int((~(work < math.inf)).sum())
             if hopeless:
                 found.append(
-                    f"{hopeless} of {work.size} drawn tasks at {load} can never succeed: their curves miss their targets"
+                    f"{hopeless} of {work.size} drawn tasks at {load} {never}: their curves miss their targets"
                 )
         return found
 
@@ -467,7 +443,6 @@ def policy_from(text: str) -> Policy:
     found: Any = make_reference(text)
     if not callable(getattr(found, "decide", None)) and not callable(getattr(found, "start", None)):
         path, _, name = text.rpartition(":")
-        raise InputError(
-            f"{Path(path).name}: {name} is not a policy: it has no method decide(view)", code="policy.method"
-        )
+        why = f"{Path(path).name}: {name} is not a policy: it has no method decide(view)"
+        raise InputError(why, code="policy.method")
     return found  # type: ignore[no-any-return]

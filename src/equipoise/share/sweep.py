@@ -4,13 +4,14 @@ import numbers
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from equipoise.certificate import Certificate
 from equipoise.document import Document, Row, look_of
-from equipoise.errors import InputError
+from equipoise.errors import InputError, refuse_if
 from equipoise.kernels import Floats, Ints
 from equipoise.parallel import THREADS, parts
 from equipoise.result import Result
@@ -66,14 +67,10 @@ class Sweep(Result):
 
     def _row(self, name: str, load: int) -> Row:
         cell = self.measured[name, load]
-        means = {
-            "success": mean_and_error(cell["success"]),
-            "energy": mean_and_error(cell["energy"]),
-            "efficiency": ratio_and_error(cell["success"], cell["energy"]),
-            "latency": mean_and_error(cell["latency"]),
-        }
         row: Row = {"policy": name, "load": load, "seeds": len(self.seeds)}
-        for measure, (mean, error) in means.items():
+        for measure in ("success", "energy", "efficiency", "latency"):
+            ratio = measure == "efficiency"
+            mean, error = ratio_and_error(cell["success"], cell["energy"]) if ratio else mean_and_error(cell[measure])
             row |= {measure: mean, f"{measure}_se": error}
         row |= {measure: float(cell[measure].mean()) for measure in AVERAGED}
         row["oracle"], row["of_oracle"] = self._against_oracle(cell, load)
@@ -91,9 +88,8 @@ class Sweep(Result):
     @property
     def seed_rows(self) -> list[Row]:
         """One plain dict per policy, load and seed: the raw numbers behind every mean."""
-        return [
-            self._seed_row(name, load, k) for load in self.loads for name in self.names for k in range(len(self.seeds))
-        ]
+        cells = product(self.loads, self.names, range(len(self.seeds)))
+        return [self._seed_row(name, load, k) for load, name, k in cells]
 
     def _seed_row(self, name: str, load: int, k: int) -> Row:
         cell = self.measured[name, load]
@@ -109,13 +105,9 @@ class Sweep(Result):
     @property
     def differences(self) -> list[Paired]:
         """How much better every policy is than the baseline, in success and in efficiency."""
-        return [
-            gap
-            for name in self.names
-            if name != self.baseline
-            for measure in ("success", "efficiency")
-            for gap in self.paired(name, self.baseline, measure)
-        ]
+        others = [name for name in self.names if name != self.baseline]
+        pairs = product(others, ("success", "efficiency"))
+        return [gap for name, measure in pairs for gap in self.paired(name, self.baseline, measure)]
 
     @cached_property
     def _lives(self) -> dict[str, Run]:
@@ -123,17 +115,13 @@ class Sweep(Result):
         load = self.timeline.load or max(self.loads)
         seed = int(self.seeds[0]) if self.timeline.seed is None else self.timeline.seed
         batch = self.workload.draw(load, [seed], self.site)
-        return {
-            name_of(policy): play(policy, batch, self.site, self.workload.prior, trace=True) for policy in self.policies
-        }
+        prior = self.workload.prior
+        return {name_of(policy): play(policy, batch, self.site, prior, trace=True) for policy in self.policies}
 
     def document(self, *, certify: bool = True) -> Document:
         """Plain values: means with their errors, differences from the baseline, every seed, and the lives of some tasks."""
-        result: dict[str, object] = {
-            "rows": self.rows,
-            "baseline": self.baseline,
-            "paired": [asdict(gap) for gap in self.differences],
-        }
+        result: dict[str, object] = {"rows": self.rows, "baseline": self.baseline}
+        result["paired"] = [asdict(gap) for gap in self.differences]
         if published := self._published():
             result["published"] = published
         tables: dict[str, list[Row]] = {"history": self.seed_rows}
@@ -144,14 +132,9 @@ class Sweep(Result):
             seeds, load = runs[0].batch.seeds, runs[0].batch.shape[1]
             result["timeline"] = {"load": load, "seed": int(seeds[0]), "task": task}
             tables |= {"lives": life_rows(runs, task), "site": site_rows(runs)}
-        return Document(
-            "share",
-            result,
-            self.certificate() if certify and self.policies else None,
-            self.settings() or self._given(),
-            tables,
-            looks={name_of(policy): look_of(policy) for policy in self.policies},
-        )
+        certificate = self.certificate() if certify and self.policies else None
+        looks = {name_of(policy): look_of(policy) for policy in self.policies}
+        return Document("share", result, certificate, self.settings() or self._given(), tables, looks=looks)
 
     def _published(self) -> list[Row]:
         """The numbers that the paper printed, of policies here, where its workload is played on its site at its load."""
@@ -159,21 +142,13 @@ class Sweep(Result):
         same = self.workload.but(prior=authors.prior) == authors and self.site == authors.site
         if not same or PUBLISHED_LOAD not in self.loads:
             return []
-        return [
-            {"policy": name, "load": PUBLISHED_LOAD, **paper._asdict()}
-            for name, paper in PUBLISHED_TABLE.items()
-            if name in self.names
-        ]
+        here = {name: paper for name, paper in PUBLISHED_TABLE.items() if name in self.names}
+        return [{"policy": name, "load": PUBLISHED_LOAD, **paper._asdict()} for name, paper in here.items()]
 
     def _given(self) -> dict[str, object]:
         """The settings of a sweep that no spec made."""
-        return {
-            "policies": list(self.names),
-            "loads": list(self.loads),
-            "seeds": self.seeds.tolist(),
-            "site": asdict(self.site),
-            "workload": self.workload.as_dict(),
-        }
+        given = {"policies": list(self.names), "loads": list(self.loads), "seeds": self.seeds.tolist()}
+        return given | {"site": asdict(self.site), "workload": self.workload.as_dict()}
 
     def certificate(self) -> Certificate:
         """Recomputed from traced runs of the first seeds of every policy and load, and from the oracle's bounds."""
@@ -198,10 +173,8 @@ class Sweep(Result):
                 raise InputError(f"no policy {name!r} in this sweep; it has {', '.join(self.names)}", code="unknown")
         if measure not in (*MEASURES, "efficiency"):
             raise InputError(f"no measure {measure!r}; there are {', '.join(MEASURES)} and efficiency", code="unknown")
-        return [
-            difference(one, other, measure, load, self.measured[one, load], self.measured[other, load])
-            for load in self.loads
-        ]
+        found = self.measured
+        return [difference(one, other, measure, load, found[one, load], found[other, load]) for load in self.loads]
 
     def gap(self, one: str, other: str, measure: str, load: int) -> Paired:
         """`paired` at one load."""
@@ -210,12 +183,9 @@ class Sweep(Result):
     def table(self) -> str:
         """A plain table, one line for each policy and load; standard errors after ±."""
         heads = ("load", "policy", "success %", "energy", "efficiency", "latency", "network %", "idle %", "oracle %")
-        body = [_cells(row) for row in self.rows]
-        widths = [max(len(line[k]) for line in (heads, *body)) for k in range(len(heads))]
-        lines = [
-            "  ".join(f"{text:{'<' if k == 1 else '>'}{widths[k]}}" for k, text in enumerate(line))
-            for line in (heads, *body)
-        ]
+        rows = [heads, *map(_cells, self.rows)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(f"{t:{'<' if k == 1 else '>'}{widths[k]}}" for k, t in enumerate(row)) for row in rows]
         return "\n".join(line.rstrip() for line in (lines[0], "-" * len(lines[0]), *lines[1:]))
 
 
@@ -226,18 +196,9 @@ def _cells(row: Row) -> tuple[str, ...]:
         error = row[name + "_se"]
         return f"{row[name]:.{digits}f}" + ("" if error is None else f" ± {error:.{digits}f}")
 
+    told = (with_error("success", 1), f"{row['energy']:.0f}", with_error("efficiency", 4), with_error("latency", 1))
     oracle = "-" if row["oracle"] is None else f"{row['oracle']:.1f}"
-    return (
-        str(row["load"]),
-        row["policy"],
-        with_error("success", 1),
-        f"{row['energy']:.0f}",
-        with_error("efficiency", 4),
-        with_error("latency", 1),
-        f"{row['network']:.1f}",
-        f"{row['idle_while_work']:.1f}",
-        oracle,
-    )
+    return str(row["load"]), row["policy"], *told, f"{row['network']:.1f}", f"{row['idle_while_work']:.1f}", oracle
 
 
 def _plain(value: float) -> float | int | None:
@@ -295,50 +256,38 @@ def sweep(
     workload = workload or Workload.authors()
     site = site or workload.site
     players = list(policies) if isinstance(policies, Iterable) else [policies]
-    if not players:
-        raise InputError("no policies to compare; expected at least one", code="policies.none")
+    refuse_if(not players, "no policies to compare; expected at least one", code="policies.none")
     chosen, names = seed_numbers(seeds), tuple(map(name_of, players))
     refuse_equal_names(names)
-    if oracle < 0 or (workers is not None and workers < 1):
-        raise InputError(
-            f"oracle is {oracle!r} and workers {workers!r}; expected 0 seeds or more, and 1 worker or more",
-            code="sweep.range",
-        )
+    why = f"oracle is {oracle!r} and workers {workers!r}; expected 0 seeds or more, and 1 worker or more"
+    refuse_if(oracle < 0 or (workers is not None and workers < 1), why, code="sweep.range")
     loads = (len(workload.tasks),) if workload.tasks else _loads(loads)
     asked = len(chosen) if oracle is True else min(int(oracle), len(chosen))
-    calls: list[tuple[bool, int, int, int]] = []  # a bound or not, load, from seed, to seed
+    calls: list[tuple[bool, int, slice]] = []  # a bound or not, load, seeds
     for load in sorted(loads, reverse=True):  # the long ones first
-        calls += [(True, load, k, min(k + BOUNDED, asked)) for k in range(0, asked, BOUNDED)]
-        size = max(1, CELLS // load)
-        calls += [(False, load, at, min(at + size, len(chosen))) for at in range(0, len(chosen), size)]
+        for bounding, many, size in ((True, asked, BOUNDED), (False, len(chosen), max(1, CELLS // load))):
+            calls += [(bounding, load, slice(at, min(at + size, many))) for at in range(0, many, size)]
     measured = {(n, load): {m: np.full(len(chosen), np.nan) for m in MEASURES} for n in names for load in loads}
     bounds = {load: np.full(len(chosen), np.nan) for load in loads}
     shared = (players, workload, site, chosen)
     for done, (number, found) in enumerate(parts(_part, shared, calls, workers=workers, prefer=THREADS), start=1):
-        bounding, load, start, stop = calls[number]
+        bounding, load, some = calls[number]
         if bounding:
-            bounds[load][start:stop] = found
+            bounds[load][some] = found
         else:
             for name, values in zip(names, found, strict=True):
                 for measure in MEASURES:
-                    measured[name, load][measure][start:stop] = values[measure]
+                    measured[name, load][measure][some] = values[measure]
         if progress is not None:
             progress(done, len(calls))
     return Sweep(names, tuple(loads), chosen, site, workload, measured, bounds, tuple(players))
 
 
 def _part(
-    players: Sequence[Policy],
-    workload: Workload,
-    site: Site,
-    seeds: Ints,
-    bounding: bool,
-    load: int,
-    start: int,
-    stop: int,
+    players: Sequence[Policy], workload: Workload, site: Site, seeds: Ints, bounding: bool, load: int, some: slice
 ) -> Floats | list[dict[str, Floats]]:
     """The oracle's bounds, or every policy's measures, of some seeds. Kernels and the LP hold no lock."""
-    batch = workload.draw(load, seeds[start:stop].tolist(), site)
+    batch = workload.draw(load, seeds[some].tolist(), site)
     if bounding:
         return bounds_of(batch, site)
     runs = (play(policy, batch, site, workload.prior) for policy in players)
@@ -348,11 +297,8 @@ def _part(
 def refuse_equal_names(names: Sequence[str]) -> None:
     """Tables and charts tell policies apart by their names."""
     for name in names:
-        if names.count(name) > 1:
-            raise InputError(
-                f"two policies are called {name!r}; give one of them another `label`, or ours a `called=...`",
-                code="policies.twice",
-            )
+        why = f"two policies are called {name!r}; give one of them another `label`, or ours a `called=...`"
+        refuse_if(names.count(name) > 1, why, code="policies.twice")
 
 
 def _loads(loads: int | Sequence[int]) -> tuple[int, ...]:

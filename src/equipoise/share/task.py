@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equipoise.document import Row
-from equipoise.errors import InputError, refuse_negative, refuse_unknown, refuse_words, said_of
+from equipoise.errors import InputError, refuse_if, refuse_negative, refuse_unknown, refuse_words, said_of
 from equipoise.frames import Frame, need_columns, rows_of
 from equipoise.kernels import Floats, kernel
 
@@ -139,16 +139,11 @@ class Task:
         for name in STEPS:
             value = 0 if getattr(self, name) is None else getattr(self, name)
             refuse_words("Task", **{name: value})
-            if not math.isfinite(value) or value < 0 or value != int(value):
-                raise InputError(
-                    f"{name} is {value!r}; expected a whole number of steps, zero or more",
-                    about="Task",
-                    code="number.whole",
-                )
-        if self.deadline <= self.arrival:
-            raise InputError(
-                f"deadline {self.deadline} is not after arrival {self.arrival}", code="task.deadline", about="Task"
-            )
+            why = f"{name} is {value!r}; expected a whole number of steps, zero or more"
+            whole = math.isfinite(value) and value >= 0 and value == int(value)
+            refuse_if(not whole, why, about="Task", code="number.whole")
+        why = f"deadline {self.deadline} is not after arrival {self.arrival}"
+        refuse_if(self.deadline <= self.arrival, why, code="task.deadline", about="Task")
 
     @property
     def work(self) -> float:
@@ -181,8 +176,7 @@ def read_tasks(value: object) -> list[Task]:
     if not isinstance(value, list) or not value:
         raise InputError(f"expected a list of tasks, each with {', '.join(NEEDED)}")
     for k, entry in enumerate(value):
-        if not isinstance(entry, dict):
-            raise InputError(f"task {k}: expected `name: value` pairs, not {entry!r}")
+        refuse_if(not isinstance(entry, dict), f"task {k}: expected `name: value` pairs, not {entry!r}")
         with said_of(f"task {k}"):
             refuse_unknown("field", map(str, entry), IN_FILES)
         refuse_words(f"task {k}", **entry)

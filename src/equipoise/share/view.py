@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError, refuse_negative
 from equipoise.kernels import Bools, Floats, Ints
-from equipoise.share.divide import equal
+from equipoise.share.divide import equal, greedy
 from equipoise.share.site import Site
 from equipoise.share.task import COMPUTING, DELAYED, SENDING
 
@@ -84,6 +84,13 @@ def served(view: View, compute: Floats) -> Decision:
     return Decision(equal(view.sending, view.data_left, view.bandwidth), compute)
 
 
+def in_turn(view: View, sends: Floats | Ints, computes: Floats | Ints, who: Bools | None = None) -> Decision:
+    """All that each can use, the smallest keys first; `who` of the computing tasks, all if None."""
+    who = view.computing if who is None else who
+    uplink = greedy(sends, view.sending, view.data_left, view.bandwidth)
+    return Decision(uplink, greedy(computes, who, view.task_cap, view.capacity))
+
+
 @dataclass(frozen=True)
 class Prior:
     """What is believed of a curve before it is seen: mean and covariance of (ln a, b), and how often that was wrong.
@@ -99,11 +106,9 @@ class Prior:
     def __post_init__(self) -> None:
         log_a, both, b = self.variance
         if not all(map(math.isfinite, (*self.mean, *self.variance))) or min(log_a, b, log_a * b - both * both) <= 0:
-            raise InputError(
-                f"Prior: mean {self.mean} and variance {self.variance} of (ln a, b); expected finite numbers,"
-                " variance as (of ln a, covariance, of b), positive definite",
-                code="prior.form",
-            )
+            wanted = "finite numbers, variance as (of ln a, covariance, of b), positive definite"
+            why = f"Prior: mean {self.mean} and variance {self.variance} of (ln a, b); expected {wanted}"
+            raise InputError(why, code="prior.form")
         refuse_negative("Prior", surprise=self.surprise)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from equipoise._short import short_repr
 from equipoise.document import Plain, Row
-from equipoise.errors import InputError, refuse_words, unknown_name
+from equipoise.errors import InputError, refuse_if, refuse_words, unknown_name
 from equipoise.frames import Frame
 from equipoise.kernels import Floats, Ints, kernel
 from equipoise.share.site import Site
@@ -102,47 +102,30 @@ class Workload:
     def __post_init__(self) -> None:
         for name in (*RANGES, *(["speed"] if self.speed is not None else [])):
             _refuse_range(name, getattr(self, name))
-        if self.speed is not None and self.speed[0] <= 0:
-            raise InputError(
-                f"Workload: speed starts at {self.speed[0]:g}; expected a positive number", code="number.range"
-            )
+        for name, (low, _) in {"speed": self.speed or (1.0, 1.0), "a": self.a}.items():
+            refuse_if(low <= 0, f"Workload: {name} starts at {low:g}; expected a positive number", code="number.range")
         refuse_words("Workload", sigma=self.sigma)
-        if not 0 <= self.sigma <= SIGMA_MOST:
-            raise InputError(
-                f"Workload: sigma is {self.sigma!r}; expected zero or more, at most {SIGMA_MOST:g}", code="number.range"
-            )
+        why = f"Workload: sigma is {self.sigma!r}; expected zero or more, at most {SIGMA_MOST:g}"
+        refuse_if(not 0 <= self.sigma <= SIGMA_MOST, why, code="number.range")
         if self.horizon == 0 and isinstance(self.horizon, int):
             object.__setattr__(self, "horizon", self._whole_horizon)
         if not isinstance(self.horizon, int | np.integer) or not 1 <= self.horizon <= HORIZON_MOST:
-            raise InputError(
-                f"Workload: horizon is {self.horizon!r}; expected a whole number of steps, 1 to {HORIZON_MOST:,}",
-                code="horizon.range",
-            )
-        if not isinstance(self.prior, Prior):
-            raise InputError(f"Workload: prior is {self.prior!r}; expected a Prior", code="workload.prior")
-        if self.a[0] <= 0:
-            raise InputError(f"Workload: a starts at {self.a[0]:g}; expected a positive number", code="number.range")
-        if self.tasks and self.curves is not None:
-            raise InputError(
-                "Workload: both tasks and curves; give each Task its own Curve.recorded(...) instead",
-                code="workload.curves",
-            )
+            why = f"Workload: horizon is {self.horizon!r}; expected a whole number of steps, 1 to {HORIZON_MOST:,}"
+            raise InputError(why, code="horizon.range")
+        for name, kind in {"prior": Prior, "site": Site}.items():
+            why = f"Workload: {name} is {getattr(self, name)!r}; expected a {kind.__name__}"
+            refuse_if(not isinstance(getattr(self, name), kind), why, code=f"workload.{name}")
+        why = "Workload: both tasks and curves; give each Task its own Curve.recorded(...) instead"
+        refuse_if(self.tasks and self.curves is not None, why, code="workload.curves")
         if self.draws not in get_args(Draws):
             raise unknown_name("draws", str(self.draws), get_args(Draws))
         if self.draws == "authors" and self.curves is not None:
             raise InputError("Workload: curves with draws='authors', which draw power laws", code="workload.curves")
-        if not isinstance(self.horizon_per_task, int) or self.horizon_per_task < 0:
-            raise InputError(
-                f"Workload: horizon_per_task is {self.horizon_per_task!r}; expected a whole number of steps, 0 or more",
-                code="horizon.range",
-            )
-        if not isinstance(self.site, Site):
-            raise InputError(f"Workload: site is {self.site!r}; expected a Site", code="workload.site")
-        if (math.floor if self.draws == "authors" else round)(self.deadline[0]) < 1:
-            raise InputError(
-                f"Workload: deadline starts at {self.deadline[0]:g} steps after arrival; expected 1 or more",
-                code="workload.deadline",
-            )
+        why = f"Workload: horizon_per_task is {self.horizon_per_task!r}; expected a whole number of steps, 0 or more"
+        refuse_if(not isinstance(self.horizon_per_task, int) or self.horizon_per_task < 0, why, code="horizon.range")
+        why = f"Workload: deadline starts at {self.deadline[0]:g} steps after arrival; expected 1 or more"
+        whole = math.floor if self.draws == "authors" else round
+        refuse_if(whole(self.deadline[0]) < 1, why, code="workload.deadline")
 
     @classmethod
     def authors(cls, **changes: Any) -> Workload:
@@ -173,25 +156,23 @@ class Workload:
     @classmethod
     def of(cls, tasks: Sequence[Task], **changes: Any) -> Workload:
         """Exactly these tasks, whatever the seed; the seed still draws noise and delays left open."""
-        if not tasks:
-            raise InputError("Workload.of: no tasks; expected at least one", code="workload.empty")
+        refuse_if(not tasks, "Workload.of: no tasks; expected at least one", code="workload.empty")
         for task in tasks:
-            if not isinstance(task, Task):
-                raise InputError(
-                    f"Workload: a task is {task!r}; expected a Task(arrival=, deadline=, data=, target=)",
-                    code="workload.task",
-                )
+            why = f"Workload: a task is {task!r}; expected a Task(arrival=, deadline=, data=, target=)"
+            refuse_if(not isinstance(task, Task), why, code="workload.task")
         preset: Row = {"tasks": tuple(tasks), "horizon": max(task.deadline for task in tasks) + 1}
         return cls(**(preset | changes))
 
     @classmethod
     def recorded(cls, curves: Recording | str | Path | None = None, **changes: Any) -> Workload:
-        """Real learning curves, the shipped ones unless others are given; the prior comes from curves not replayed."""
-        from equipoise.share.recording import Recording, recorded_workload
+        """Real learning curves, the shipped ones unless others are given: half are replayed, the prior is of the others."""
+        from equipoise.share.recording import Recording, fit_prior, shipped
 
         if isinstance(curves, str | Path):
             curves = Recording.load(curves)
-        return recorded_workload(cls, curves, **changes)
+        fitting, replayed = (shipped() if curves is None else curves).split()
+        preset: Row = {"curves": replayed, "sigma": 0.0, "prior": fit_prior(fitting)}  # a real curve has its own noise
+        return cls(**(preset | changes))
 
     @classmethod
     def from_frame(cls, frame: Frame, **changes: Any) -> Workload:
@@ -205,10 +186,8 @@ class Workload:
         from equipoise.frames import frame_of
         from equipoise.share.task import drawn_rows, rows_from
 
-        if self.curves is not None:
-            raise InputError(
-                "Workload.to_frame: recorded curves are not columns; Recording.save keeps them", code="frame.curves"
-            )
+        why = "Workload.to_frame: recorded curves are not columns; Recording.save keeps them"
+        refuse_if(self.curves is not None, why, code="frame.curves")
         return frame_of(rows_from(self.tasks) if self.tasks else drawn_rows(self.draw(load, seeds, site)))
 
     def as_dict(self) -> dict[str, object]:
@@ -237,10 +216,8 @@ class Workload:
         if self.tasks:
             return self._given(numbers, site)
         load = _whole("a load", load)
-        if load > LOAD_MOST:
-            raise InputError(f"a load of {load:,} tasks; expected at most {LOAD_MOST:,}", code="load.range")
-        if load < 1:
-            raise InputError(f"a load of {load!r} tasks; expected at least one", code="load.range")
+        refuse_if(load > LOAD_MOST, f"a load of {load:,} tasks; expected at most {LOAD_MOST:,}", code="load.range")
+        refuse_if(load < 1, f"a load of {load!r} tasks; expected at least one", code="load.range")
         if self.draws == "authors":
             seven = np.stack([_next_tasks(_generator(seed), int(load), self._seven)[0] for seed in numbers.tolist()])
             return self._batch(numbers, self._by_authors(seven, numbers, site))
@@ -258,27 +235,17 @@ class Workload:
         """The ranges of the authors' seven draws for a task, in their order."""
         return np.array([self.arrival, self.a, self.b, self.deadline, self.target, self.speed or (1.0, 1.0), self.data])
 
-    def _by_authors(self, found: Floats, numbers: Ints, site: Site) -> dict[str, Floats | Ints]:
+    def _by_authors(self, found: Floats, numbers: Ints, site: Site) -> Row:
         """What was drawn [seed, draw, task] as columns; tasks keep the order of their numbers."""
         arrival, a, b, slack, target, speed, data = (found[:, k] for k in range(7))
         normal = np.zeros(a.shape)
         if site.jitter > 0.0:
             normal[:] = [np.random.default_rng([s, a.shape[1]]).standard_normal(a.shape[1]) for s in numbers.tolist()]
-        return {
-            "arrival": arrival.astype(np.int64),
-            "data": data,
-            "deadline": (arrival + slack).astype(np.int64),
-            "a": a,
-            "b": b,
-            "target": target,
-            "speed": speed if self.speed else np.full(a.shape, np.inf),
-            "table": np.full(a.shape, -1),
-            "floor": np.zeros(a.shape),
-            "delay": _delays(site, normal),
-            "sigma": np.full(a.shape, self.sigma),
-        }
+        drawn: Row = {"arrival": arrival.astype(np.int64), "deadline": (arrival + slack).astype(np.int64), "data": data}
+        drawn |= {"a": a, "b": b, "target": target, "delay": _delays(site, normal)}
+        return drawn | ({"speed": speed} if self.speed else {})
 
-    def _drawn(self, load: int, numbers: Ints, site: Site) -> dict[str, Floats | Ints]:
+    def _drawn(self, load: int, numbers: Ints, site: Site) -> Row:
         """Every seed has a generator of its own, so that what it draws depends on no other."""
         shape = (len(numbers), load)
         uniform, normal = np.empty((len(numbers), 6, load)), np.empty(shape)
@@ -291,24 +258,18 @@ class Workload:
                 table[row], replayed[row] = self.curves.draw(rng, load)
             if self.speed is not None:
                 speed[row] = rng.uniform(*self.speed, load)
-        ranges = (self.arrival, self.data, self.deadline, self.a, self.b, self.target)
-        arrival, data, relative, a, b, target = (
-            low + (high - low) * uniform[:, k] for k, (low, high) in enumerate(ranges)
-        )
+        ranges = enumerate(getattr(self, name) for name in RANGES)
+        arrival, data, relative, a, b, target = (low + (high - low) * uniform[:, k] for k, (low, high) in ranges)
         come = np.sort(np.floor(arrival)).astype(np.int64)
-        return {
+        drawn: Row = {
             "arrival": come,
-            "data": data,
             "deadline": come + np.round(relative).astype(np.int64),
+            "data": data,
             "a": a,
             "b": b,
-            "target": target if self.curves is None else replayed,
-            "table": table,
-            "floor": np.zeros(shape),
-            "delay": _delays(site, normal),
-            "sigma": np.full(shape, self.sigma),
-            "speed": speed,
         }
+        drawn |= {"target": target if self.curves is None else replayed, "delay": _delays(site, normal)}
+        return drawn | {"table": table, "speed": speed}
 
     def _given(self, numbers: Ints, site: Site) -> Batch:
         n = len(self.tasks)
@@ -337,10 +298,13 @@ class Workload:
             samples, errors = self.curves.samples, self.curves.errors
         samples = np.ones((1, 2)) if samples is None else samples
         errors = np.ones((1, 2)) if errors is None else errors
+        shape = columns["a"].shape
+        usual = {"table": np.full(shape, -1), "floor": np.zeros(shape), "sigma": np.full(shape, self.sigma)}
+        columns = usual | {"speed": np.full(shape, np.inf)} | columns
         a, b, floor, target, table = (columns[name] for name in ("a", "b", "floor", "target", "table"))
         truth = errors if self.curves is None else self.curves.levels
         work = work_of_curves(a, b, floor, target, table, samples, truth)
-        horizon = min(self.horizon + self.horizon_per_task * a.shape[1], HORIZON_MOST)
+        horizon = min(self.horizon + self.horizon_per_task * shape[1], HORIZON_MOST)
         return Batch(seeds=numbers, work=work, horizon=horizon, table_samples=samples, table_errors=errors, **columns)
 
 
@@ -416,14 +380,11 @@ def seed_numbers(seeds: int | Iterable[int]) -> Ints:
     if isinstance(seeds, range) and len(seeds) > SEEDS_MOST:
         raise InputError(f"{len(seeds):,} seeds; expected at most {SEEDS_MOST:,}", code="seeds.many")
     numbers = [_whole("a seed", seed) for seed in seeds]
-    if not numbers:
-        raise InputError("no seeds; expected a count of at least one, or some seeds", code="seeds.none")
-    if min(numbers) < 0:
-        raise InputError(f"seed {min(numbers)} is negative; expected zero or more", code="seed.range")
+    refuse_if(not numbers, "no seeds; expected a count of at least one, or some seeds", code="seeds.none")
+    refuse_if(min(numbers) < 0, f"seed {min(numbers)} is negative; expected zero or more", code="seed.range")
     if max(numbers) >= SEED_MOST:
         raise InputError(f"seed {max(numbers)} is too large; expected less than 2^62", code="seed.range")
-    if len(set(numbers)) < len(numbers):
-        raise InputError("a seed is named twice; every seed counts once", code="seed.twice")
+    refuse_if(len(set(numbers)) < len(numbers), "a seed is named twice; every seed counts once", code="seed.twice")
     return np.array(numbers, dtype=np.int64)
 
 
@@ -433,8 +394,7 @@ def _whole(what: str, value: Plain) -> int:
         whole = int(value)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{what} is {value!r}; expected a whole number", code="seed.whole") from None
-    if whole != value:
-        raise InputError(f"{what} is {value!r}; expected a whole number", code="seed.whole")
+    refuse_if(whole != value, f"{what} is {value!r}; expected a whole number", code="seed.whole")
     return whole
 
 

@@ -1,7 +1,7 @@
 """What the claims about the site share: who is played, on which seeds, and findings made from paired differences."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from equipoise.claims import Finding, Interval, at_least, at_most
-from equipoise.present.figures import Series
+from equipoise.present.figures import Axis, Figure, Series
 from equipoise.share import Site, Sweep, Workload, policies, sweep
 from equipoise.share.plain import Streams
 from equipoise.share.published import play_plainly
@@ -31,8 +31,10 @@ UNITS = {  # of each measure, and the factor it is told with
 }
 TIE = 1e-6  # whatever its unit: a lead is more than this, so that two policies that do the same are not ahead
 AHEAD, BEHIND = at_least(TIE), at_most(-TIE)
+WITHIN = 2.0  # standard deviations of a single run; the paper's numbers are one run
 TINY = 1e-12  # a standard error of zero divides nothing
 PUBLISHED = ("Uniform", "SDF", "LARA", "UARA", "UARA+LARA")
+SUCCESS = "percent of tasks"
 
 
 def seeds(count: int) -> range:
@@ -43,6 +45,11 @@ def seeds(count: int) -> range:
 def told(count: int) -> str:
     """The seeds in words, for a protocol."""
     return f"seeds {FIRST_SEED}-{FIRST_SEED + count - 1}"
+
+
+def paired(count: int) -> str:
+    """What a finding about pairs at 60 tasks was taken over."""
+    return f"60 tasks, paired, mean of {count} seeds"
 
 
 def played(
@@ -93,6 +100,13 @@ def points(found: Sweep, quantity: str, one: str, other: str, bound: Interval = 
     return lead(quantity, found.gap(one, other, "success", 60), bound, **more)
 
 
+def farthest(column: str, far: Mapping[str, float | np.floating[Any]], when: str) -> Finding:
+    """How far a published number lies from the mean of the same tasks, of the policy where it is farthest."""
+    worst = max(far, key=lambda name: far[name])
+    what, over = f"largest distance of a published {column} from the mean of the same tasks", "worst of five policies"
+    return Finding(what, float(far[worst]), at_most(WITHIN), "sd of a single run", over=f"{over}: {worst}", when=when)
+
+
 def least_sure(gaps: Iterable[Paired]) -> Paired:
     """The smallest of several leads in its own standard errors: if it is clear of zero, all are."""
     return min(gaps, key=lambda gap: gap.difference / max(_error(gap), TINY))
@@ -103,15 +117,23 @@ def mean_of(found: Sweep, name: str, measure: str, load: int = 60) -> float:
     return float(next(row for row in found.rows if row["policy"] == name and row["load"] == load)[measure])
 
 
-def curves(found: Sweep, measure: str, names: Sequence[str], scale: float = 1.0) -> tuple[Series, ...]:
+def curves(found: Sweep, measure: str, names: Sequence[str], scale: float = 1.0) -> list[Series]:
     """A line per policy over the loads, with its standard error."""
-    rows = {(row["policy"], row["load"]): row for row in found.rows}
-    return tuple(
-        Series(
-            name,
-            found.loads,
-            [scale * rows[name, load][measure] for load in found.loads],
-            error=[scale * (rows[name, load].get(f"{measure}_se") or 0.0) for load in found.loads],
-        )
-        for name in names
-    )
+    lines = []
+    for name in names:
+        rows = [row for row in found.rows if row["policy"] == name]
+        errors = [scale * (row.get(f"{measure}_se") or 0.0) for row in rows]
+        lines.append(Series(name, found.loads, [scale * row[measure] for row in rows], error=errors))
+    return lines
+
+
+def over_tasks(title: str, y: str | Axis, series: Sequence[Series], caption: str) -> Figure:
+    """Lines over the number of tasks."""
+    return Figure(title, Axis("tasks"), Axis(y) if isinstance(y, str) else y, series, caption=caption)
+
+
+def by_name(
+    title: str, names: Sequence[str], *series: Series, caption: str, x: str = "policy", y: str = SUCCESS, **more: Any
+) -> Figure:
+    """Bars for each policy, or whatever x is called."""
+    return Figure(title, Axis(x, groups=tuple(names)), Axis(y), series, caption=caption, **more)

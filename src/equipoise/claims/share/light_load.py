@@ -3,8 +3,8 @@
 import numpy as np
 
 from equipoise.claims import Finding, Measured, Scale, at_most, claim
-from equipoise.claims.share._published import PUBLISHED, SOURCE, Floats, mean_of, played, told
-from equipoise.present.figures import Axis, Figure, Mark, bars
+from equipoise.claims.share._published import PUBLISHED, SOURCE, Floats, by_name, mean_of, played, told
+from equipoise.present.figures import Mark, bars
 from equipoise.share import Sweep
 
 LOAD = 10
@@ -18,21 +18,17 @@ def measure(scale: Scale) -> Measured:
     names = (*PUBLISHED, *BESIDE)
     found = played(names, count, loads=(LOAD,), oracle=count)
     bound = 100.0 * found.bounds[LOAD] / LOAD
-    figure = Figure(
+    figure = by_name(
         f"Success at {LOAD} tasks",
-        x=Axis("policy", groups=names),
-        y=Axis("percent of tasks"),
-        series=(bars("success", [mean_of(found, name, "success", LOAD) for name in names]),),
+        names,
+        bars("success", [mean_of(found, name, "success", LOAD) for name in names]),
         marks=(Mark("y", float(bound.mean()), "most that anyone could finish"),),
         caption="How close everybody comes on a nearly empty site; LARA and UARA+LARA ask just in time.",
     )
     return Measured(
         protocol=f"All policies on the authors' preset at {LOAD} tasks, {told(count)}; beside them, on every seed, the "
         f"bound that no policy can beat (linear program). Performing well means within {WELL:g} points of it.",
-        findings=(
-            *(_behind(found, name, bound, "paper") for name in PUBLISHED),
-            *(_behind(found, name, bound, "ours") for name in BESIDE),
-        ),
+        findings=[_behind(found, name, bound, "paper" if name in PUBLISHED else "ours") for name in names],
         figures=(figure,),
         notes=("Success is judged on a noisy error here: who tries in every step until the deadline has more luck.",),
     )

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from equipoise.claims import Finding, Measured, Scale, at_least, at_most, claim
-from equipoise.claims.share._published import SOURCE, Floats, mean_of, played, points, told
-from equipoise.present.figures import Axis, Figure, bars
+from equipoise.claims.share._published import SOURCE, Floats, by_name, mean_of, paired, played, points, told
+from equipoise.present.figures import bars
 from equipoise.share import Task, View, Workload, policies, simulate
 from equipoise.share.estimators import Estimate
 from equipoise.share.policies._authors import caps, decision, explore_then_exploit
@@ -43,49 +43,29 @@ def measure(scale: Scale) -> Measured:
     code = played((CODE, WithTheBug()), count)
     text = played((TEXT, CORRECTED), count, workload=Workload.described())
     starved, corrected = (starving(name) for name in (TEXT, CORRECTED))
-    ours = partial(points, over=f"60 tasks, paired, mean of {count} seeds", about="ours")
+    ours = partial(points, over=paired(count), about="ours")
+    rates = partial(Finding, unit="samples per step", about="ours")
+    cells = "cells of UARA+LARA in the paper's Table 1 that its own run gives with the bug put in"
+    same, all_, most, whole = float(_cells_with_the_bug()), len(DIGITS), float(starved.max()), float(corrected.sum())
+    success = [mean_of(found, name, "success") for found in (code, text) for name in found.names]
+    figure = by_name(
+        "UARA+LARA at 60 tasks, with the denominator of the code and of the text",
+        ("code", "code, with the bug", "text", "text, corrected"),
+        bars("success", success),
+        caption="The bug would cost the authors' policy six points; its code does not have it.",
+    )
     return Measured(
         protocol=f"The authors' code at 60 tasks, {told(count)}, as it is and with weights summed over all tasks in the "
         f"site. Then what the text says (preset described): {COMPUTING} tasks that can compute and {SENDING} that still "
         "send, by hand; and 60 tasks with both denominators.",
         findings=(
-            Finding(
-                "cells of UARA+LARA in the paper's Table 1 that its own run gives with the bug put in",
-                float(_cells_with_the_bug()),
-                at_least(len(DIGITS)),
-                unit=f"of {len(DIGITS)}; without it all of them",
-                when="in the authors' code",
-            ),
+            Finding(cells, same, at_least(all_), f"of {all_}; without it all of them", when="in the authors' code"),
             ours(code, "points that it would cost them", CODE, WithTheBug.label),
-            Finding(
-                "most that one of five computing tasks gets while twenty send, by the text",
-                float(starved.max()),
-                at_most(EACH),
-                unit="samples per step",
-                about="ours",
-            ),
-            Finding(
-                "compute of the five together with the right denominator",
-                float(corrected.sum()),
-                at_least(WHOLE),
-                unit="samples per step",
-                about="ours",
-            ),
+            rates("most that one of five computing tasks gets while twenty send, by the text", most, at_most(EACH)),
+            rates("compute of the five together with the right denominator", whole, at_least(WHOLE)),
             ours(text, "points that the right denominator wins, by the text", CORRECTED, TEXT),
         ),
-        figures=(
-            Figure(
-                "UARA+LARA at 60 tasks, with the denominator of the code and of the text",
-                x=Axis("policy", groups=("code", "code, with the bug", "text", "text, corrected")),
-                y=Axis("percent of tasks"),
-                series=(
-                    bars(
-                        "success", [mean_of(found, name, "success") for found in (code, text) for name in found.names]
-                    ),
-                ),
-                caption="The bug would cost the authors' policy six points; its code does not have it.",
-            ),
-        ),
+        figures=(figure,),
         notes=("We had taken the text for the code, and told that the bug explains a part of the collapse.",),
     )
 

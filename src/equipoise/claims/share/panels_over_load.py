@@ -4,7 +4,7 @@ import math
 from itertools import pairwise
 
 from equipoise.claims import Finding, Measured, Scale, claim
-from equipoise.claims.share._published import AHEAD, LOADS, PUBLISHED, SOURCE, UNITS, curves, played, told
+from equipoise.claims.share._published import AHEAD, LOADS, PUBLISHED, SOURCE, UNITS, curves, over_tasks, played, told
 from equipoise.present.figures import Axis, Figure
 from equipoise.share import Sweep
 
@@ -41,31 +41,19 @@ def _trend(found: Sweep, panel: str) -> Finding:
             error = math.hypot(one[f"{panel}_se"], other[f"{panel}_se"])
             steps.append((rise if way == "rises" else -rise, error, f"{name}, {before} to {after} tasks"))
     value, error, where = min(steps, key=lambda step: step[0] / step[1])
-    return Finding(
-        f"{panel} {way}, the least sure step from a load to the next",
-        factor * value,
-        AHEAD,
-        unit=unit,
-        error=factor * error,
-        over=f"{where}, means of {len(found.seeds)} seeds",
-        when=f"{panel} {way} with the load",
-    )
+    what, over = f"{panel} {way}, the least sure step from a load to the next", f"means of {len(found.seeds)} seeds"
+    when = f"{panel} {way} with the load"
+    return Finding(what, factor * value, AHEAD, unit, factor * error, f"{where}, {over}", when)
 
 
 def _falls_again(found: Sweep) -> Finding:
     before, after = (found.measured["Uniform", load]["energy"] for load in (40, 60))
-    over = f"means of {len(before)} seeds"
-    return Finding.mean(
-        "energy of Uniform at 40 tasks above that at 60", before - after, AHEAD, over=over, about="ours"
-    )
+    over, falls = f"means of {len(before)} seeds", "energy of Uniform at 40 tasks above that at 60"
+    return Finding.mean(falls, before - after, AHEAD, over=over, about="ours")
 
 
 def _figure(found: Sweep, panel: str) -> Figure:
     way, (unit, factor) = PANELS[panel], UNITS[panel]
-    return Figure(
-        f"{panel.capitalize()} over the load",
-        x=Axis("tasks"),
-        y=Axis(AXES.get(panel, unit), log=panel == "efficiency"),
-        series=curves(found, panel, PUBLISHED, factor),
-        caption=f"{panel.capitalize()} {way} as the site fills; bands are standard errors.",
-    )
+    y, lines = Axis(AXES.get(panel, unit), log=panel == "efficiency"), curves(found, panel, PUBLISHED, factor)
+    caption = f"{panel.capitalize()} {way} as the site fills; bands are standard errors."
+    return over_tasks(f"{panel.capitalize()} over the load", y, lines, caption)

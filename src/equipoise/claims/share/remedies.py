@@ -3,7 +3,7 @@
 from functools import partial
 
 from equipoise.claims import Measured, Scale, at_least, claim
-from equipoise.claims.share._published import BEHIND, SOURCE, mean_of, played, points, told
+from equipoise.claims.share._published import BEHIND, SOURCE, SUCCESS, by_name, mean_of, paired, played, points, told
 from equipoise.present.figures import Axis, Figure, Mark, Series, bars
 from equipoise.share import Sweep, Workload, policies
 from equipoise.share.policies.described_uara_lara import DescribedUARALARA
@@ -30,7 +30,7 @@ def measure(scale: Scale) -> Measured:
     floors = played(shares, count, workload=described)
     code = [policies.Uniform(), UARALARA(), UARALARA(price=False, matching=True, called=BOTH), policies.Hybrid()]
     theirs = played(code, count)
-    over = f"60 tasks, paired, mean of {count} seeds"
+    over = paired(count)
     back = partial(points, found, "success minus that of Uniform", other="DescribedUniform", bound=at_least(0.0))
     ours = partial(points, found, over=over, about="ours")
     return Measured(
@@ -54,13 +54,9 @@ def measure(scale: Scale) -> Measured:
 
 
 def _bars(found: Sweep) -> Figure:
-    return Figure(
-        "Remedies at 60 tasks",
-        x=Axis("policy", groups=NAMES),
-        y=Axis("percent of tasks"),
-        series=(bars("success", [mean_of(found, name, "success") for name in NAMES]),),
-        caption="From the text's UARA+LARA to Hybrid, with both Uniforms between them.",
-    )
+    success = bars("success", [mean_of(found, name, "success") for name in NAMES])
+    caption = "From the text's UARA+LARA to Hybrid, with both Uniforms between them."
+    return by_name("Remedies at 60 tasks", NAMES, success, caption=caption)
 
 
 def _floors(found: Sweep, floors: Sweep) -> Figure:
@@ -68,7 +64,7 @@ def _floors(found: Sweep, floors: Sweep) -> Figure:
     return Figure(
         "How large a minimum share?",
         x=Axis("minimum, part of an equal share"),
-        y=Axis("percent of tasks"),
+        y=Axis(SUCCESS),
         series=(Series("UARA+LARA, corrected, with a minimum", FLOORS, success, error=error),),
         marks=tuple(Mark("y", mean_of(found, name, "success"), name) for name in ("DescribedUniform", HONEST)),
         caption="With a minimum of one equal share it is the authors' Uniform with other transfers.",

@@ -4,17 +4,8 @@ from functools import partial
 from typing import Any
 
 from equipoise.claims import Finding, Measured, Scale, at_least, claim
-from equipoise.claims.share._published import (
-    LOADS,
-    PER_1000,
-    PUBLISHED,
-    SOURCE,
-    lead,
-    least_sure,
-    mean_of,
-    played,
-    told,
-)
+from equipoise.claims.share import _published as shared
+from equipoise.claims.share._published import LOADS, PER_1000, PUBLISHED, lead, least_sure, mean_of, played, told
 from equipoise.present.figures import Axis, Figure, Series
 from equipoise.share import Sweep, policies
 from equipoise.statistics import Paired
@@ -27,7 +18,7 @@ THRIFTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)  # least chance of success that Hy
 
 @claim(
     "There is a trade-off: UARA+LARA is the most efficient policy and pays with tasks; robust ones pay with energy.",
-    source=f"{SOURCE}, abstract and discussion",
+    source=f"{shared.SOURCE}, abstract and discussion",
     effort=40,
 )
 def measure(scale: Scale) -> Measured:
@@ -42,24 +33,16 @@ def measure(scale: Scale) -> Measured:
     finishes = least_sure(_leads(found, "success", load) for load in CROWDED)
     saves = least_sure(_leads(found, "efficiency", load) for load in LOADS)
     nearly, few = _leads(light, "success", LOADS[0]), f"paired, mean of {len(light.seeds)} seeds"
-    ahead = partial(_lead, over=over)
-    leading, best = "most successful published policy", "best published policy"
+    leading, ahead, ours = "most successful published policy", "lead of Hybrid in", partial(_lead, about="ours")
+    efficient = "lead of UARA+LARA in efficiency over the other published policies"
+    energy = f"energy of the {leading} above that of UARA+LARA, the least sure load"
     findings = [
-        ahead(f"UARA+LARA below the {leading}, the least sure of six loads", loss, when="it loses tasks"),
-        ahead(
-            "lead of UARA+LARA in efficiency over the other published policies", gain, when="it is the most efficient"
-        ),
-        lead(
-            f"energy of the {leading} above that of UARA+LARA, the least sure load",
-            pays,
-            over=over,
-            when="robust ones pay with energy",
-        ),
-        ahead(f"lead of Hybrid in success over the {best}, 20 tasks and more", finishes, about="ours"),
-        ahead(f"lead of Hybrid in efficiency over the {best}", saves, about="ours"),
-        _lead(
-            f"lead of Hybrid in success over the {best}, 10 tasks", nearly, few, bound=at_least(NEARLY), about="ours"
-        ),
+        _lead(f"UARA+LARA below the {leading}, the least sure of six loads", loss, over, when="it loses tasks"),
+        _lead(efficient, gain, over, when="it is the most efficient"),
+        lead(energy, pays, over=over, when="robust ones pay with energy"),
+        ours(f"{ahead} success over the best published policy, 20 tasks and more", finishes, over),
+        ours(f"{ahead} efficiency over the best published policy", saves, over),
+        ours(f"{ahead} success over the best published policy, 10 tasks", nearly, few, bound=at_least(NEARLY)),
     ]
     return Measured(
         protocol=f"The published policies and Hybrid on the authors' preset at {', '.join(map(str, LOADS))} tasks, "
@@ -85,24 +68,21 @@ def _lead(quantity: str, gap: Paired, over: str, **more: Any) -> Finding:
 
 
 def _dots(found: Sweep, load: int) -> tuple[Series, ...]:
-    places = {
-        name: (PER_1000 * mean_of(found, name, "efficiency", load), mean_of(found, name, "success", load))
-        for name in (*PUBLISHED, SIMPLE, OURS)
-    }
-    return tuple(Series(name, [x], [y], kind="dots") for name, (x, y) in places.items())
+    rows = [row for row in found.rows if row["load"] == load]
+    return tuple(Series(row["policy"], [PER_1000 * row["efficiency"]], [row["success"]], "dots") for row in rows)
 
 
 def _path(found: Sweep, name: str) -> Series:
     """One policy with a constant varied."""
-    rows = [(PER_1000 * row["efficiency"], row["success"]) for row in found.rows]
-    return Series(name, [x for x, _ in rows], [y for _, y in rows], dash="dashed")
+    x, y = ([row[measure] for row in found.rows] for measure in ("efficiency", "success"))
+    return Series(name, [PER_1000 * value for value in x], y, dash="dashed")
 
 
 def _frontier(found: Sweep, load: int, *paths: Series) -> Figure:
     return Figure(
         f"Success against efficiency, {load} tasks",
         x=Axis("success % per 1000 energy"),
-        y=Axis("percent of tasks"),
+        y=Axis(shared.SUCCESS),
         series=(*_dots(found, load), *paths),
         caption="Up and to the right is better." + (" A constant moves a policy along its line." if paths else ""),
     )

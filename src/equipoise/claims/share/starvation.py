@@ -3,8 +3,8 @@
 import math
 
 from equipoise.claims import Finding, Measured, Scale, between, claim
-from equipoise.claims.share._published import SEED_BY_SEED, SOURCE, same_tasks
-from equipoise.present.figures import Axis, Figure, bars
+from equipoise.claims.share._published import SEED_BY_SEED, SOURCE, by_name, paired, same_tasks
+from equipoise.present.figures import bars
 from equipoise.share import policies
 
 # A change of UARA+LARA: the points that it wins by an implementation of others, and their standard error (400 seeds).
@@ -34,33 +34,25 @@ def measure(scale: Scale) -> Measured:
         policies.LARA(),
     ]
     found = {name.removesuffix(" (clairvoyant)"): cell for name, cell in same_tasks(players, count).items()}
-    base, over = found["UARA+LARA"]["success"], f"60 tasks, paired, mean of {count} seeds"
+    won = {name: float((found[name]["success"] - found["UARA+LARA"]["success"]).mean()) for name in WON}
     wide = SURE * math.sqrt(THEIRS / count)
-    bound = {name: between(won - wide * error, won + wide * error) for name, (won, error) in WON.items()}
+    bound = {name: between(theirs - wide * error, theirs + wide * error) for name, (theirs, error) in WON.items()}
     names = ("UARA+LARA", *WON, "LARA")
+    figure = by_name(
+        "UARA+LARA at 60 tasks with one thing changed",
+        names,
+        bars("success", [float(found[name]["success"].mean()) for name in names]),
+        x="changed",
+        caption="Without the price and with caps of the tasks that LARA serves, nearly all of LARA is back.",
+    )
     return Measured(
         protocol=f"UARA+LARA of the authors' code with one thing changed, at 60 tasks, seeds 0-{count - 1}: {SEED_BY_SEED}. "
         "A finding holds within two standard errors, of so many seeds, of what the independent implementation measured.",
         findings=[
-            Finding(
-                f"points won by {name}",
-                float((found[name]["success"] - base).mean()),
-                bound[name],
-                unit="points",
-                over=over,
-                when=name,
-            )
+            Finding(f"points won by {name}", won[name], bound[name], "points", over=paired(count), when=name)
             for name in WON
         ],
-        figures=(
-            Figure(
-                "UARA+LARA at 60 tasks with one thing changed",
-                x=Axis("changed", groups=names),
-                y=Axis("percent of tasks"),
-                series=(bars("success", [float(found[name]["success"].mean()) for name in names]),),
-                caption="Without the price and with caps of the tasks that LARA serves, nearly all of LARA is back.",
-            ),
-        ),
+        figures=(figure,),
         notes=(
             "The price is 1 + 2 (tasks that still send) / (tasks in the site): near 3 in the first 30 steps. It divides all "
             "caps, so that their sum is a third to a half of the site, and relieves no uplink.",

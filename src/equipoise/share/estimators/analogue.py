@@ -39,10 +39,8 @@ class Analogue:
     def start(self, scene: Scene) -> AnalogueFit:
         past = scene.prior.curves
         if past is None:
-            raise InputError(
-                "Analogue needs curves seen before: a workload whose prior has some, as Workload.recorded()",
-                code="estimator.curves",
-            )
+            why = "Analogue needs curves seen before: a workload whose prior has some, as Workload.recorded()"
+            raise InputError(why, code="estimator.curves")
         grid = np.arange(GRID) * np.float64(STEP)
         points = map(past.points, range(len(past)))
         paths = np.array([np.interp(grid, np.log(samples), np.log(errors)) for samples, errors in points])

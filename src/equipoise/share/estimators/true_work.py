@@ -19,10 +19,8 @@ class TrueWork:
 
     def start(self, scene: Scene) -> TrueFit:
         if scene.truth is None:
-            raise InputError(
-                "TrueWork needs the truth, which only a run gives, and only to a policy that is clairvoyant",
-                code="estimator.truth",
-            )
+            why = "TrueWork needs the truth, which only a run gives, and only to a policy that is clairvoyant"
+            raise InputError(why, code="estimator.truth")
         return TrueFit(scene.truth.work)
 
 

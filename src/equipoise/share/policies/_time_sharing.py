@@ -35,11 +35,8 @@ class Remembering:
 
 def logs(view: View) -> tuple[Floats, Floats, Floats]:
     """ln of the samples, of the loss and of the target of every task."""
-    return (
-        np.log(np.maximum(view.samples, 1.0)),
-        np.log(np.maximum(view.error, TINY)),
-        np.log(np.maximum(view.target, TINY)),
-    )
+    error, target = np.maximum(view.error, TINY), np.maximum(view.target, TINY)
+    return np.log(np.maximum(view.samples, 1.0)), np.log(error), np.log(target)
 
 
 class Line:

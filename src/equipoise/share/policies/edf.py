@@ -5,10 +5,9 @@ Optimal for one server when it is known what fits; here what fits is an estimate
 
 from dataclasses import dataclass
 
-from equipoise.share.divide import greedy
 from equipoise.share.estimators import Estimate
 from equipoise.share.policies._learning import Learning
-from equipoise.share.view import Decision, View
+from equipoise.share.view import Decision, View, in_turn
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,4 @@ class EDF(Learning):
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         feasible = ~(estimate.left > view.task_cap * view.time_left)  # an unknown task is given a chance
-        return Decision(
-            bandwidth=greedy(view.deadline, view.sending, view.data_left, view.bandwidth),
-            compute=greedy(view.deadline, view.computing & feasible, view.task_cap, view.capacity),
-        )
+        return in_turn(view, view.deadline, view.deadline, view.computing & feasible)

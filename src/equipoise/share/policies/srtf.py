@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.share.divide import greedy
 from equipoise.share.estimators import Estimate
 from equipoise.share.policies._learning import Learning
-from equipoise.share.view import Decision, View
+from equipoise.share.view import Decision, View, in_turn
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,4 @@ class SRTF(Learning):
     label, colour, marker, rank = "SRTF", "#15803d", "emptyRect", 10
 
     def given(self, view: View, estimate: Estimate) -> Decision:
-        return Decision(
-            bandwidth=greedy(view.data_left, view.sending, view.data_left, view.bandwidth),
-            compute=greedy(np.nan_to_num(estimate.left), view.computing, view.task_cap, view.capacity),
-        )
+        return in_turn(view, view.data_left, np.nan_to_num(estimate.left))

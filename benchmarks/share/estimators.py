@@ -1,21 +1,32 @@
 """How good estimators are: what they say of a task's work after so many samples, against what it turned out to be.
 
+    python benchmarks/share/estimators.py            real curves and power laws, a table of each; seconds
+    python benchmarks/share/estimators.py --seed 7   other tasks
+    python benchmarks/share/estimators.py --json     the rows
+
 Every task computes the same amounts step by step, and after some of them every estimator is asked about the tasks that
 are not done. Recorded curves are those that the prior was not fitted on. Middle and interval are those of its outlook,
-on which policies act. Works count as CAP samples at most, more than can be computed before a deadline.
+on which policies act. Works count as CAP samples at most, more than can be computed before a deadline. A table has a
+block for each amount of samples done: how many tasks an estimator says anything of, the errors of ln work, how many
+truths lie in its interval, and the log score; the best of a block are marked.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from equipoise.cli.output import show
 from equipoise.document import Row
 from equipoise.errors import InputError
 from equipoise.kernels import Bools, Floats
+from equipoise.present.text import fixed
+from equipoise.present.values import Cell, Cells, Column, Table, Text
 from equipoise.share.estimators import ESTIMATORS, Estimate, Estimator
 from equipoise.share.estimators._base import PARTS, outlook
 from equipoise.share.site import Site
@@ -78,7 +89,7 @@ def usual(workload: Workload) -> list[Estimator]:
 
 def score_kinds(seed: int = 0) -> dict[str, list[Row]]:
     """The scores of the usual estimators on real curves and on power laws, by what the curves are."""
-    kinds = {"real curves, not those of the prior": Workload.recorded(), "power laws": Workload.paper()}
+    kinds = {"real curves, not those of the prior": Workload.recorded(), "power laws": Workload.described()}
     return {title: score(workload=workload, seed=seed) for title, workload in kinds.items()}
 
 
@@ -203,3 +214,40 @@ def log_density(log_work: Floats, spread: Floats, done: float, truth: Floats) ->
     cap, z = np.log(CAP), (truth - log_work) / spread
     inside = -0.5 * z * z - np.log(spread * np.sqrt(2.0 * np.pi))
     return np.asarray(np.where(truth < cap, inside, log_ndtr(-z)) - log_ndtr((log_work - done) / spread))
+
+
+def score_table(title: str, rows: Sequence[Row]) -> Table:
+    """How good estimators are: a block for each amount of samples done; the best of a block marked."""
+    columns = [Column("samples done"), Column("estimator", "left", wrap=True)]
+    columns += map(Column, ("knows %", "median error", "RMS error", "bias", "covered %", "log score"))
+    body: list[Cells] = []
+    sections: list[int] = []
+    for done in sorted({row["samples"] for row in rows}):
+        block = [row for row in rows if row["samples"] == done]
+        judged = [row for row in block if row["rms"] is not None]
+        best = {name: min((row[name] for row in judged), default=None) for name in ("median", "rms")}
+        best["log_score"] = max((row["log_score"] for row in judged), default=None)
+        sections.append(len(body))
+        for k, row in enumerate(block):
+            marked = {name: Cell(fixed(row[name], 2), best=row[name] == best[name]) for name in best}
+            samples = f"{done:g}" if k == 0 else ""
+            cells = [samples, row["estimator"], fixed(row["known"], 0), marked["median"], marked["rms"]]
+            body.append([*cells, fixed(row["bias"], 2, "+"), fixed(row["covered"], 0), marked["log_score"]])
+    return Table(title, columns, body, sections=sections[1:])
+
+
+def main() -> None:
+    """Print the tables, or the rows as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0, help="draws the tasks")
+    parser.add_argument("--json", action="store_true", help="the rows instead of tables")
+    chosen = parser.parse_args()
+    scores = score_kinds(chosen.seed)
+    if chosen.json:
+        print(json.dumps(scores))
+    else:
+        show(*(score_table(title, rows) for title, rows in scores.items()), Text(NOTE, soft=True))
+
+
+if __name__ == "__main__":
+    main()
