@@ -147,10 +147,10 @@ def test_a_belief_by_matrices(rng):
     """S19, S20: Posterior of (ln a, b) and the delta method, with numpy.linalg and finite differences."""
     mu, V, sigma2 = np.array([0.1, 0.4]), np.array([[0.03, 0.002], [0.002, 0.005]]), 0.02**2
     x, y, weight = np.log(rng.uniform(2, 90, 6)), rng.uniform(-2, 0, 6), rng.uniform(0.01, 0.4, 6)
-    m = np.zeros(15)
+    m = np.zeros(bayes.ROOM)  # a tile; its first task
     moments = (6, weight.sum(), weight @ x, weight @ x**2, weight @ y, weight @ (x * y), weight @ y**2)
-    m[:7] = moments
-    bayes.believe(m, np.array([*mu, V[0, 0], V[0, 1], V[1, 1], sigma2, 1.0]))
+    m[: 7 * bayes.WIDTH : bayes.WIDTH] = moments
+    bayes.believe(m, 8, np.array([*mu, V[0, 0], V[0, 1], V[1, 1], sigma2, 1.0]))
     rows = np.stack([np.ones(6), -x])
     precision = np.linalg.inv(V) + rows * weight @ rows.T / sigma2
     mean = np.linalg.solve(precision, np.linalg.solve(V, mu) + rows @ (weight * y) / sigma2)

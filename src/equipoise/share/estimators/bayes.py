@@ -12,9 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.kernels import Bools, Floats, kernel
-from equipoise.share._arithmetic import ln, mean_beyond
+from equipoise.kernels import Floats, inner, kernel
+from equipoise.share._arithmetic import exp, ln, mean_beyond
 from equipoise.share.estimators._base import Estimate
+from equipoise.share.task import COMPUTING, PENDING, SENDING
 from equipoise.share.view import Scene, View
 
 # Strength of what is believed before anything is seen, in tasks or observations (tuned on seeds 4000-4599).
@@ -31,7 +32,10 @@ SURPRISE_MOST = 16.0
 ODD = 9.0  # squared distance from the population from which a task is not taken to be of it
 LARGEST = 1e300  # of such distances
 
-N, SW, SX, SXX, SY, SXY, SYY, LA, LB, VAA, VAB, VBB, LW3, SD3, MOVED, AIM = range(16)  # of a task; AIM: ln target
+WIDTH = 64  # tasks of a tile, which computes several of them at a time
+N, SW, SX, SXX, SY, SXY, SYY, LA, LB, VAA, VAB, VBB, LW3, SD3, MOVED, AIM = (WIDTH * row for row in range(16))
+ROOM = 16 * WIDTH  # rows of a tile: count and moments, the belief, what was said early and how far it moved, ln target
+SAW, X, Y, LOG, EXPECTED = (WIDTH * row for row in range(5))  # rows beside it, of the last step
 ODD_MOST = 7  # of a seed: the distance up to which tasks shape the population
 
 
@@ -48,19 +52,22 @@ class Bayes:
         prior = np.array([*scene.prior.mean, *scene.prior.variance, scene.prior.surprise])
         shape = (scene.seeds, scene.tasks)
         people = np.tile(np.array([*prior[:5], NOISE**2, prior[5], ODD]), (scene.seeds, 1))
-        return BayesFit(np.zeros((*shape, 16)), people, prior, self.population)
+        mind = np.zeros((scene.seeds, -(-scene.tasks // WIDTH), ROOM))
+        return BayesFit(mind, people, prior, Estimate.nothing(shape), self.population)
 
 
 @dataclass
 class BayesFit:
-    """`mind` holds every task's moments and belief, `people` every seed's population, noise, surprise, and who is odd.
+    """`mind` holds tiles of tasks, their moments and beliefs; `people` every seed's population, noise, surprise, who is odd.
 
-    `whole`: it also tells the mean of the work left; a policy that looks at all quantiles can do without.
+    `found` is what it says: of a task that has left, what it said last. `whole`: it also tells the mean of the work left;
+    a policy that looks at all quantiles can do without.
     """
 
     mind: Floats
     people: Floats
     prior: Floats
+    found: Estimate
     population: bool
     whole: bool = True
 
@@ -68,9 +75,8 @@ class BayesFit:
         _learn(view, self.mind, self.people, self.prior, self.population)
 
     def estimate(self, view: View) -> Estimate:
-        found = Estimate.nothing(view.state.shape)
-        _estimate(view.active, view.samples, view.target, self.mind, self.people, self.whole, found)
-        return found
+        _estimate(view, self.mind, self.people, self.whole, self.found)
+        return self.found
 
     @property
     def surprise(self) -> Floats:
@@ -81,63 +87,66 @@ class BayesFit:
 @kernel
 def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: bool) -> None:
     seeds, tasks = view.observed.shape
+    w = np.ones(5 * WIDTH)
     for s in range(seeds):
         anything = False
-        for i in range(tasks):
-            if view.observed[s, i]:
-                anything = True
-                m = mind[s, i]
-                if m[N] == 0.0:
-                    m[AIM] = math.log(view.target[s, i])
-                _take_in(m, people[s], ln(max(view.samples[s, i], 1.0)), view.error[s, i])
-                believe(m, people[s])
-                _judge(m)
+        for k in range(mind.shape[1]):
+            n, seen = min(tasks - WIDTH * k, WIDTH), 0
+            for j in range(n):
+                saw = view.observed[s, WIDTH * k + j]
+                seen += saw
+                w[SAW + j] = 1.0 if saw else 0.0
+                w[X + j], w[Y + j] = max(view.samples[s, WIDTH * k + j], 1.0), view.error[s, WIDTH * k + j]
+            if seen > 0:
+                size, anything = (n + 7) // 8 * 8, True  # whole vectors; what they compute beyond is not used
+                for j in range(n, size):
+                    w[SAW + j] = 0.0
+                _take_in(mind[s, k], w, size, people[s])
+                believe(mind[s, k], size, people[s])
+                _judge(mind[s, k], w, size)
         if anything and population:
             _learn_population(mind[s], people[s], prior)
 
 
-@kernel
-def _take_in(m: Floats, p: Floats, x: float, error: float) -> None:
-    """Add one observation to the moments. Where noise is large against the error, the logarithm is linearised."""
-    if m[N] == 0.0:
-        m[LA], m[LB] = p[0], p[1]
-    expected = math.exp(min(max(m[LA] - m[LB] * x, -7.0), 1.0))
-    if math.sqrt(p[5]) > 0.15 * expected or error <= 0.0:
-        y = math.log(expected) + min(max((error - expected) / expected, -0.9), 2.0)
-    else:
-        y = math.log(error)
-    w = expected * expected
-    m[N] += 1.0
-    m[SW] += w
-    m[SX] += w * x
-    m[SXX] += w * x * x
-    m[SY] += w * y
-    m[SXY] += w * x * y
-    m[SYY] += w * y * y
+@inner
+def _take_in(t: Floats, w: Floats, size: int, p: Floats) -> None:
+    """Add an observation to the moments. Where noise is large against the error, the logarithm is linearised."""
+    noise = math.sqrt(p[5])
+    for j in range(size):
+        w[X + j] = ln(w[X + j])
+    for j in range(size):
+        w[LOG + j] = ln(max(w[Y + j], 1e-300))
+    for j in range(size):
+        a, b = (t[LA + j], t[LB + j]) if t[N + j] > 0.0 else (p[0], p[1])
+        w[EXPECTED + j] = exp(min(max(a - b * w[X + j], -7.0), 1.0))
+    for j in range(size):
+        error, expected, x = w[Y + j], w[EXPECTED + j], w[X + j]
+        a, b = (t[LA + j], t[LB + j]) if t[N + j] > 0.0 else (p[0], p[1])
+        line = min(max(a - b * x, -7.0), 1.0) + min(max((error - expected) / expected, -0.9), 2.0)
+        y = line if (noise > 0.15 * expected) | (error <= 0.0) else w[LOG + j]
+        weight = w[SAW + j] * expected * expected
+        t[N + j] += w[SAW + j]
+        t[SW + j] += weight
+        t[SX + j] += weight * x
+        t[SXX + j] += weight * x * x
+        t[SY + j] += weight * y
+        t[SXY + j] += weight * x * y
+        t[SYY + j] += weight * y * y
 
 
 @kernel
-def believe(m: Floats, p: Floats) -> None:
+def believe(t: Floats, size: int, p: Floats) -> None:
     """Posterior mean and covariance of (ln a, b): precision = population's + moments / sigma^2."""
-    det = p[2] * p[4] - p[3] * p[3]
-    qaa, qab, qbb = p[4] / det, -p[3] / det, p[2] / det
-    ha, hb = qaa * p[0] + qab * p[1], qab * p[0] + qbb * p[1]
-    precise = 1.0 / p[5]
-    qaa += precise * m[SW]
-    qab -= precise * m[SX]
-    qbb += precise * m[SXX]
-    ha += precise * m[SY]
-    hb -= precise * m[SXY]
-    det = qaa * qbb - qab * qab
-    m[VAA], m[VAB], m[VBB] = qbb / det, -qab / det, qaa / det
-    m[LA], m[LB] = m[VAA] * ha + m[VAB] * hb, m[VAB] * ha + m[VBB] * hb
-
-
-@kernel
-def _far(m: Floats, p: Floats) -> float:
-    """How far a task is from its population: the squared distance of (ln a, b), in standard deviations."""
-    a, b = m[LA] - p[0], m[LB] - p[1]
-    return float((p[4] * a * a - 2.0 * p[3] * a * b + p[2] * b * b) / (p[2] * p[4] - p[3] * p[3]))
+    whole = p[2] * p[4] - p[3] * p[3]
+    paa, pab, pbb, precise = p[4] / whole, -p[3] / whole, p[2] / whole, 1.0 / p[5]
+    pa, pb = paa * p[0] + pab * p[1], pab * p[0] + pbb * p[1]
+    for j in range(size):
+        qaa, qab, qbb = paa + precise * t[SW + j], pab - precise * t[SX + j], pbb + precise * t[SXX + j]
+        ha, hb = pa + precise * t[SY + j], pb - precise * t[SXY + j]
+        part = 1.0 / (qaa * qbb - qab * qab)
+        vaa, vab, vbb = qbb * part, -qab * part, qaa * part
+        t[VAA + j], t[VAB + j], t[VBB + j] = vaa, vab, vbb
+        t[LA + j], t[LB + j] = vaa * ha + vab * hb, vab * ha + vbb * hb
 
 
 @kernel
@@ -149,43 +158,53 @@ def work_of(la: float, b: float, vaa: float, vab: float, vbb: float, log_target:
     return log_work, min(max(math.sqrt(max(variance, 0.0)), SPREAD_LEAST), SPREAD_MOST)
 
 
-@kernel
-def _judge(m: Floats) -> None:
+@inner
+def _judge(t: Floats, w: Floats, size: int) -> None:
     """How far ln W has moved since the third observation, in the standard deviations claimed then."""
-    if m[N] == EARLY:
-        m[LW3], m[SD3] = work_of(m[LA], m[LB], m[VAA], m[VAB], m[VBB], m[AIM])
-    elif m[N] >= JUDGED:
-        now, _ = work_of(m[LA], m[LB], m[VAA], m[VAB], m[VBB], m[AIM])
-        move = (now - m[LW3]) / max(m[SD3], 0.05)
-        m[MOVED] = max(m[MOVED], min(move * move, MOVE_MOST))
+    for j in range(size):
+        now, sd = work_of(t[LA + j], t[LB + j], t[VAA + j], t[VAB + j], t[VBB + j], t[AIM + j])
+        early, late = (w[SAW + j] > 0.0) & (t[N + j] == EARLY), (w[SAW + j] > 0.0) & (t[N + j] >= JUDGED)
+        move = (now - t[LW3 + j]) / max(t[SD3 + j], 0.05)
+        t[LW3 + j], t[SD3 + j] = now if early else t[LW3 + j], sd if early else t[SD3 + j]
+        t[MOVED + j] = max(t[MOVED + j], min(move * move, MOVE_MOST) if late else 0.0)
 
 
-@kernel
+@inner
+def _far(a: float, b: float, p: Floats) -> float:
+    """How far a task is from its population: the squared distance of (ln a, b), in standard deviations."""
+    a, b = a - p[0], b - p[1]
+    return float((p[4] * a * a - 2.0 * p[3] * a * b + p[2] * b * b) / (p[2] * p[4] - p[3] * p[3]))
+
+
+@inner
 def _learn_population(minds: Floats, p: Floats, prior: Floats) -> None:
     """Mean, covariance, noise and surprise from all tasks seen so far; the told prior counts as a few tasks."""
     n, sa, sb, saa, sab, sbb, seen, odd = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     residual, freedom, moved, judged = 0.0, 0.0, 0.0, 0.0
-    for i in range(len(minds)):
-        m = minds[i]
-        if m[N] < 2.0:
-            continue
-        a, b, far = m[LA], m[LB], _far(m, p)
-        seen += 1.0
-        odd += far > ODD
-        if far <= p[ODD_MOST]:
-            n += 1.0
-            sa += a
-            sb += b
-            saa += m[VAA] + a * a
-            sab += m[VAB] + a * b
-            sbb += m[VBB] + b * b
-        if m[N] >= 4.0:
-            rss = m[SYY] - 2.0 * a * m[SY] + 2.0 * b * m[SXY] + a * a * m[SW] - 2.0 * a * b * m[SX] + b * b * m[SXX]
-            residual += max(rss, 0.0)
-            freedom += m[N] - 2.0
-        if m[N] >= JUDGED:
-            moved += m[MOVED]
-            judged += 1.0
+    for k in range(len(minds)):
+        t = minds[k]
+        for j in range(WIDTH):
+            if t[N + j] < 2.0:
+                continue
+            a, b = t[LA + j], t[LB + j]
+            far = _far(a, b, p)
+            seen += 1.0
+            odd += far > ODD
+            if far <= p[ODD_MOST]:
+                n += 1.0
+                sa += a
+                sb += b
+                saa += t[VAA + j] + a * a
+                sab += t[VAB + j] + a * b
+                sbb += t[VBB + j] + b * b
+            if t[N + j] >= 4.0:
+                rss = t[SYY + j] - 2.0 * a * t[SY + j] + 2.0 * b * t[SXY + j]
+                rss += a * a * t[SW + j] - 2.0 * a * b * t[SX + j] + b * b * t[SXX + j]
+                residual += max(rss, 0.0)
+                freedom += t[N + j] - 2.0
+            if t[N + j] >= JUDGED:
+                moved += t[MOVED + j]
+                judged += 1.0
     p[ODD_MOST] = ODD if 2.0 * odd < seen else LARGEST  # the odd do not shape it, unless they are most of it
     ka, kb = p[2] / MEAN_SPREAD**2, p[4] / MEAN_SPREAD**2
     a, b = (prior[0] * ka + sa) / (ka + n), (prior[1] * kb + sb) / (kb + n)
@@ -200,26 +219,27 @@ def _learn_population(minds: Floats, p: Floats, prior: Floats) -> None:
 
 
 @kernel
-def _estimate(
-    active: Bools, samples: Floats, target: Floats, mind: Floats, people: Floats, whole: bool, found: Estimate
-) -> None:
+def _estimate(view: View, mind: Floats, people: Floats, whole: bool, found: Estimate) -> None:
     """Every active task, seen or not; the spread grows with the surprise of its seed."""
-    seeds, tasks = active.shape
+    seeds, tasks = view.state.shape
+    w = np.empty(2 * WIDTH)
     for s in range(seeds):
         p = people[s]
-        for i in range(tasks):
-            if not active[s, i]:
-                continue
-            m = mind[s, i]
-            if m[N] > 0.0:
-                believe(m, p)
-                log_work, spread = work_of(m[LA], m[LB], m[VAA], m[VAB], m[VBB], m[AIM])
-                if m[N] >= 2.0 and _far(m, p) > ODD:
-                    spread = SPREAD_MOST  # what it is not a member of says nothing of it
-            else:
-                log_work, spread = work_of(p[0], p[1], p[2], p[3], p[4], math.log(target[s, i]))
-            spread = min(spread * math.sqrt(p[6]), SPREAD_MOST)
-            found.log_work[s, i] = log_work
-            found.spread[s, i] = spread
-            if whole:
-                found.left[s, i] = max(mean_beyond(log_work, spread, samples[s, i]), LEFT_LEAST)
+        for k in range(mind.shape[1]):
+            t, n = mind[s, k], min(tasks - WIDTH * k, WIDTH)
+            for j in range(n):
+                if t[AIM + j] == 0.0 and view.state[s, WIDTH * k + j] != PENDING:
+                    t[AIM + j] = math.log(view.target[s, WIDTH * k + j])
+            size, wider = (n + 7) // 8 * 8, math.sqrt(p[6])
+            believe(t, size, p)
+            for j in range(size):
+                log_work, spread = work_of(t[LA + j], t[LB + j], t[VAA + j], t[VAB + j], t[VBB + j], t[AIM + j])
+                # What it is not a member of says nothing of it.
+                odd = (t[N + j] >= 2.0) & (_far(t[LA + j], t[LB + j], p) > ODD)
+                w[j], w[WIDTH + j] = log_work, min((SPREAD_MOST if odd else spread) * wider, SPREAD_MOST)
+            for j in range(n):
+                i = WIDTH * k + j
+                if SENDING <= view.state[s, i] <= COMPUTING:
+                    found.log_work[s, i], found.spread[s, i] = w[j], w[WIDTH + j]
+                    if whole:
+                        found.left[s, i] = max(mean_beyond(w[j], w[WIDTH + j], view.samples[s, i]), LEFT_LEAST)

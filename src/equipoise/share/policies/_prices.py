@@ -49,7 +49,7 @@ def look_ahead(t: Floats, n: int) -> None:
 def price_all(t: Floats, n: int) -> None:
     """Prices of n tasks about which the estimator is right: samples per success, run until the best point to give up.
 
-    min over d of E[min(left, d)] / P(left <= d); infinite if success is out of reach.
+    min over d of E[min(left, d)] / P(left <= d); infinite if success is out of reach. SPENT is the mean of the work left.
     """
     size = (n + 7) // 8 * 8
     for j in range(size):

@@ -276,7 +276,7 @@ def _decide(
                     middle = price_mixed(t, j, (MIDDLE + 0.5) / PARTS, free)
                 if sure < 0.5:
                     estimate.log_work[s, i], estimate.spread[s, i] = free[_prices.MEAN + j], free[_prices.SD + j]
-                plan.left[i] = mean_of(t if sure >= 0.5 else free, j)
+                plan.left[i] = t[_prices.SPENT + j] if sure >= 0.5 else mean_of(free, j)
                 lost = (
                     strict and t[_prices.DONE + j] >= GIVEN and t[_prices.HOPE + j] < (rule.thrift if thrifty else HOPE)
                 )
