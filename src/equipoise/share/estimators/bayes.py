@@ -89,7 +89,7 @@ def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: 
     seeds, tasks = view.observed.shape
     w = np.ones(5 * WIDTH)
     for s in range(seeds):
-        anything = False
+        anything, p = False, people[s]
         for k in range(mind.shape[1]):
             n, seen = min(tasks - WIDTH * k, WIDTH), 0
             for j in range(n):
@@ -101,11 +101,12 @@ def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: 
                 size, anything = (n + 7) // 8 * 8, True  # whole vectors; what they compute beyond is not used
                 for j in range(n, size):
                     w[SAW + j] = 0.0
-                _take_in(mind[s, k], w, size, people[s])
-                believe(mind[s, k], size, people[s])
-                _judge(mind[s, k], w, size)
+                t = mind[s, k]
+                _take_in(t, w, size, p)
+                believe(t, size, p)
+                _judge(t, w, size)
         if anything and population:
-            _learn_population(mind[s], people[s], prior)
+            _learn_population(mind[s], p, prior)
 
 
 @inner

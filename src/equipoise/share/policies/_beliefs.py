@@ -69,61 +69,61 @@ def judge(
     news = view.step % RARELY == 0
     for k in range(n):
         i = seen[k]
-        done, mine = view.samples[s, i], note[i]
-        step, mine[SEEN] = done - mine[SEEN], done
+        done = view.samples[s, i]
+        step, note[i, SEEN] = done - note[i, SEEN], done
         if view.state[s, i] == DONE:
             news |= seed[RIGHT] <= CERTAIN  # else it can wait
-            _score(mine, done - 0.5 * step, step, seed, lucky)
+            _score(note, i, done - 0.5 * step, step, seed, lucky)
             continue
-        if mine[LEVEL] == 0.0:
-            mine[FIRST] = math.log(max(view.error[s, i], view.target[s, i]))
-            mine[LEVEL] = _level(mine, view.target[s, i])
-        while mine[GONE] < len(WAY) and view.error[s, i] <= mine[LEVEL]:
-            mine[MARK + int(mine[GONE])] = math.log(max(done - 0.5 * step, 1.0))
-            mine[GONE] += 1.0
-            mine[LEVEL] = _level(mine, view.target[s, i])
-        if done >= NOTE * max(mine[AT], 0.5):
-            if mine[AT] > 0.0 and estimate.log_work[s, i] < ln(done) + NEAR:
-                _test(mine[LOG_WORK], mine[SPREAD], estimate.log_work[s, i], seed)
-            mine[LOG_BEFORE], mine[SPREAD_BEFORE] = mine[LOG_WORK], mine[SPREAD]
-            mine[AT], mine[LOG_WORK], mine[SPREAD] = max(done, 1.0), estimate.log_work[s, i], estimate.spread[s, i]
+        if note[i, LEVEL] == 0.0:
+            note[i, FIRST] = math.log(max(view.error[s, i], view.target[s, i]))
+            note[i, LEVEL] = _level(note, i, view.target[s, i])
+        while note[i, GONE] < len(WAY) and view.error[s, i] <= note[i, LEVEL]:
+            note[i, MARK + int(note[i, GONE])] = math.log(max(done - 0.5 * step, 1.0))
+            note[i, GONE] += 1.0
+            note[i, LEVEL] = _level(note, i, view.target[s, i])
+        if done >= NOTE * max(note[i, AT], 0.5):
+            if note[i, AT] > 0.0 and estimate.log_work[s, i] < ln(done) + NEAR:
+                _test(note[i, LOG_WORK], note[i, SPREAD], estimate.log_work[s, i], seed)
+            note[i, LOG_BEFORE], note[i, SPREAD_BEFORE] = note[i, LOG_WORK], note[i, SPREAD]
+            note[i, AT], note[i, LOG_WORK], note[i, SPREAD] = max(done, 1.0), estimate.log_work[s, i], estimate.spread[s, i]
     if news or seed[MEAN] == 0.0:
         _learn(note, math.log(usual / 3.0), seed)
 
 
 @inner
-def _level(mine: Floats, target: float) -> float:
+def _level(note: Floats, i: int, target: float) -> float:
     """The error of a task's next landmark."""
-    part = WAY[min(int(mine[GONE]), len(WAY) - 1)]
-    return float(exp((1.0 - part) * mine[FIRST] + part * ln(target)))
+    part = WAY[min(int(note[i, GONE]), len(WAY) - 1)]
+    return float(exp((1.0 - part) * note[i, FIRST] + part * ln(target)))
 
 
 @inner
-def known_of(mine: Floats, done: float, seed: Floats) -> tuple[float, float]:
+def known_of(note: Floats, i: int, done: float, seed: Floats) -> tuple[float, float]:
     """Mean and spread of ln work of a task if its estimate is not believed: from its last landmark on, or of all tasks."""
-    last = int(mine[GONE]) - 1
+    last = int(note[i, GONE]) - 1
     count = seed[FROM + 3 * last] if last >= 0 else 0.0
     if count >= PASSES:
         more = seed[FROM + 3 * last + 1] / count
         rest = max(seed[FROM + 3 * last + 2] - count * more * more, 0.0)
-        sd, end = math.sqrt(rest / count + (1.0 / count + NARROW) * seed[SD] ** 2), mine[MARK + last] + more
+        sd, end = math.sqrt(rest / count + (1.0 / count + NARROW) * seed[SD] ** 2), note[i, MARK + last] + more
         if sd < PLAIN * seed[SD] and ln(max(done, 1.0)) < end:
             return end, sd
     return seed[MEAN], seed[SD]
 
 
 @inner
-def _score(mine: Floats, work: float, step: float, seed: Floats, lucky: bool) -> None:
+def _score(note: Floats, i: int, work: float, step: float, seed: Floats, lucky: bool) -> None:
     """What a finished task says for the estimator: the log of how much likelier it made this work than ignorance did."""
     x = ln(max(work, 1.0))
-    mine[END] = max(x, 1e-9)
-    for k in range(int(mine[GONE])):
-        more, at = x - mine[MARK + k], FROM + 3 * k
+    note[i, END] = max(x, 1e-9)
+    for k in range(int(note[i, GONE])):
+        more, at = x - note[i, MARK + k], FROM + 3 * k
         seed[at] += 1.0
         seed[at + 1] += more
         seed[at + 2] += more * more
-    early = work >= EARLY * mine[AT]
-    said, spread = (mine[LOG_WORK], mine[SPREAD]) if early else (mine[LOG_BEFORE], mine[SPREAD_BEFORE])
+    early = work >= EARLY * note[i, AT]
+    said, spread = (note[i, LOG_WORK], note[i, SPREAD]) if early else (note[i, LOG_BEFORE], note[i, SPREAD_BEFORE])
     if spread > 0.0:
         x = max(x, said) if lucky else x
         coarse = (step / work) ** 2 / 12.0
@@ -131,7 +131,7 @@ def _score(mine: Floats, work: float, step: float, seed: Floats, lucky: bool) ->
         wide = math.sqrt(seed[SD] ** 2 + 0.25 + coarse)
         a, b = (x - said) / sd, (x - seed[MEAN]) / wide
         _test(said, spread, x, seed)
-        mine[SCORE] = min(max(0.5 * (b * b - a * a) + ln(wide / sd), LOSS), GAIN)
+        note[i, SCORE] = min(max(0.5 * (b * b - a * a) + ln(wide / sd), LOSS), GAIN)
 
 
 @inner
@@ -152,16 +152,15 @@ def _learn(note: Floats, first: float, seed: Floats) -> None:
     n, total, square = 1.0, first, first * first + WIDE * WIDE
     member, judged = SHARE * STRENGTH, STRENGTH
     for i in range(len(note)):
-        mine = note[i]
-        if mine[SCORE] != 0.0:
-            member += chance(seed[RIGHT], mine[SCORE])
+        if note[i, SCORE] != 0.0:
+            member += chance(seed[RIGHT], note[i, SCORE])
             judged += 1.0
-        if mine[END] > 0.0:
+        if note[i, END] > 0.0:
             n += 1.0
-            total += mine[END]
-            square += mine[END] * mine[END]
-        elif mine[SEEN] > 0.0:
-            z = (ln(max(mine[SEEN], 1.0)) - old) / sd
+            total += note[i, END]
+            square += note[i, END] * note[i, END]
+        elif note[i, SEEN] > 0.0:
+            z = (ln(max(note[i, SEEN], 1.0)) - old) / sd
             if z > -1.0:  # it needs more than it has done: mean and variance of the rest of the distribution
                 hazard = exp(-0.5 * z * z) / (2.5066 * max(below(-z), 1e-6))
                 mean = old + sd * hazard

@@ -263,7 +263,7 @@ def _decide(
             if doubted:
                 for j in range(count):  # what is known of the works of this run
                     i = memory.order[s, start + j]
-                    free[_prices.MEAN + j], free[_prices.SD + j] = known_of(note[i], t[_prices.DONE + j], seed)
+                    free[_prices.MEAN + j], free[_prices.SD + j] = known_of(note, i, t[_prices.DONE + j], seed)
                     free[_prices.DONE + j] = t[_prices.DONE + j]
                 look_ahead(free, count)
             for j in range(count):
