@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given, strategies as st
 
 from equipoise.kernels import INDEX
-from equipoise.share.policies._moore_hodgson import keep_most
+from equipoise.share.policies._moore_hodgson import JOB, keep_most
 
 jobs = st.lists(st.tuples(st.integers(0, 12), st.integers(-2, 30)), max_size=9)
 
 
 def kept(work: list[float], due: list[float], rate: float = 1.0) -> list[bool]:
     """What keep_most keeps, of jobs in order of their due times."""
-    found = np.ones(len(work), np.bool_)
-    keep_most(np.array(work, float), np.array(due, float), len(work), rate, found, np.empty(len(work), INDEX))
-    return found.tolist()
+    found = np.zeros(len(work), JOB)
+    found["work"], found["due"], found["kept"] = work, due, True
+    keep_most(found, len(work), rate, np.empty(len(work), INDEX))
+    return found["kept"].tolist()
 
 
 def in_time(chosen: tuple[int, ...], work: list[float], due: list[float], rate: float) -> bool:
@@ -60,12 +61,10 @@ def test_no_job_is_kept_that_is_due_already():
 
 def test_only_the_first_n_are_looked_at():
     """Room beyond n is not touched."""
-    marks = np.array([False, False, True])
-    keep_most(np.ones(3), np.full(3, 9.0), 2, 1.0, marks, np.empty(3, INDEX))
-    assert marks.tolist() == [True, True, True]
-    marks[2] = False
-    keep_most(np.ones(3), np.full(3, 9.0), 2, 1.0, marks, np.empty(3, INDEX))
-    assert marks.tolist() == [True, True, False]
+    for mark in (True, False):
+        marks = np.array([(1.0, 9.0, 0, False), (1.0, 9.0, 0, False), (1.0, 9.0, 0, mark)], JOB)
+        keep_most(marks, 2, 1.0, np.empty(3, INDEX))
+        assert marks["kept"].tolist() == [True, True, mark]
 
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 40)), min_size=10, max_size=60))

@@ -43,6 +43,8 @@ def share_out(weight: ArrayLike, who: Bools, most: ArrayLike, total: ArrayLike) 
     """
     shape = who.shape
     given = np.zeros(shape)
+    if not who.any():
+        return given
     _share_out(_grid(weight, shape), who, _grid(most, shape), _column(total, shape), given)
     return given
 

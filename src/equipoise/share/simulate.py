@@ -301,7 +301,11 @@ def _floats(value: object, own: bool) -> Floats | None:
         return None
     if array.dtype.kind not in "fiub":
         return None
-    return np.array(array, float, order="C") if own else np.require(array, float, ["C", "W"])
+    if own:
+        return np.array(array, float, order="C")
+    flags = array.flags
+    ready = array.dtype == float and flags.c_contiguous and flags.writeable
+    return array if ready else np.require(array, float, ["C", "W"])
 
 
 def refuse(

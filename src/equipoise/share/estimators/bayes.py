@@ -87,16 +87,16 @@ class BayesFit:
 @kernel
 def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: bool) -> None:
     seeds, tasks = view.observed.shape
-    w = np.ones(5 * WIDTH)
+    w, observed, samples, error = np.ones(5 * WIDTH), view.observed, view.samples, view.error
     for s in range(seeds):
         anything, p = False, people[s]
         for k in range(mind.shape[1]):
             n, seen = min(tasks - WIDTH * k, WIDTH), 0
             for j in range(n):
-                saw = view.observed[s, WIDTH * k + j]
+                saw = observed[s, WIDTH * k + j]
                 seen += saw
                 w[SAW + j] = 1.0 if saw else 0.0
-                w[X + j], w[Y + j] = max(view.samples[s, WIDTH * k + j], 1.0), view.error[s, WIDTH * k + j]
+                w[X + j], w[Y + j] = max(samples[s, WIDTH * k + j], 1.0), error[s, WIDTH * k + j]
             if seen > 0:
                 size, anything = (n + 7) // 8 * 8, True  # whole vectors; what they compute beyond is not used
                 for j in range(n, size):
@@ -173,8 +173,8 @@ def _judge(t: Floats, w: Floats, size: int) -> None:
 @inner
 def _far(a: float, b: float, p: Floats) -> float:
     """How far a task is from its population: the squared distance of (ln a, b), in standard deviations."""
-    a, b = a - p[0], b - p[1]
-    return float((p[4] * a * a - 2.0 * p[3] * a * b + p[2] * b * b) / (p[2] * p[4] - p[3] * p[3]))
+    a, b, whole = a - p[0], b - p[1], 1.0 / (p[2] * p[4] - p[3] * p[3])
+    return float((p[4] * a * a - 2.0 * p[3] * a * b + p[2] * b * b) * whole)
 
 
 @inner

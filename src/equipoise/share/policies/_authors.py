@@ -86,10 +86,10 @@ def _explore_then_exploit(
         for k in range(n):
             new += done[order[k]] < few
         if new > 0:
+            each = min(1.0, part * new) / new
             for k in range(n):
                 i = order[k]
-                share[i] = min(1.0, part * new) / new if done[i] < few else 0.0
-                rank[i] = i
+                share[i], rank[i] = each if done[i] < few else 0.0, i
             continue
         for k in range(n):
             i = order[k]

@@ -9,15 +9,13 @@ where a part of the way from their first error to their target was gone.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from equipoise.kernels import Floats, Indices, inner
 from equipoise.share._arithmetic import below, exp, ln
-from equipoise.share.estimators import Estimate
 from equipoise.share.task import DONE
-from equipoise.share.view import View
 
 SHARE, STRENGTH = 0.8, 2.0  # of tasks that the estimator is taken to be right about, and the weight of that in tasks
 WIDE = 1.2  # standard deviation of ln work when nothing is known
@@ -58,35 +56,32 @@ class Beliefs(NamedTuple):
 
 
 @inner
-def judge(
-    view: View, s: int, seen: Indices, n: int, usual: float, estimate: Estimate, note: Floats, seed: Floats, lucky: bool
-) -> None:
+def judge(tasks: Any, shown: Indices, n: int, usual: float, now: int, note: Floats, seed: Floats, lucky: bool) -> None:
     """Note what is said of the n tasks that the last step showed, as their samples grow; score it when one is done.
 
-    All tasks of seed s learn from that. `usual`: samples that a task could compute in its time, on average. Where success
-    is a matter of luck, one that is done sooner than was said is as was said.
+    All tasks of the seed learn from that. `usual`: samples that a task could compute in its time, on average. Where
+    success is a matter of luck, one that is done sooner than was said is as was said.
     """
-    news = view.step % RARELY == 0
+    news = now % RARELY == 0
     for k in range(n):
-        i = seen[k]
-        done = view.samples[s, i]
-        step, note[i, SEEN] = done - note[i, SEEN], done
-        if view.state[s, i] == DONE:
+        i, task = shown[k], tasks[shown[k]]
+        step, note[i, SEEN] = task.done - note[i, SEEN], task.done
+        if task.state == DONE:
             news |= seed[RIGHT] <= CERTAIN  # else it can wait
-            _score(note, i, done - 0.5 * step, step, seed, lucky)
+            _score(note, i, task.done - 0.5 * step, step, seed, lucky)
             continue
         if note[i, LEVEL] == 0.0:
-            note[i, FIRST] = math.log(max(view.error[s, i], view.target[s, i]))
-            note[i, LEVEL] = _level(note, i, view.target[s, i])
-        while note[i, GONE] < len(WAY) and view.error[s, i] <= note[i, LEVEL]:
-            note[i, MARK + int(note[i, GONE])] = math.log(max(done - 0.5 * step, 1.0))
+            note[i, FIRST] = math.log(max(task.error, task.target))
+            note[i, LEVEL] = _level(note, i, task.target)
+        while note[i, GONE] < len(WAY) and task.error <= note[i, LEVEL]:
+            note[i, MARK + int(note[i, GONE])] = math.log(max(task.done - 0.5 * step, 1.0))
             note[i, GONE] += 1.0
-            note[i, LEVEL] = _level(note, i, view.target[s, i])
-        if done >= NOTE * max(note[i, AT], 0.5):
-            if note[i, AT] > 0.0 and estimate.log_work[s, i] < ln(done) + NEAR:
-                _test(note[i, LOG_WORK], note[i, SPREAD], estimate.log_work[s, i], seed)
+            note[i, LEVEL] = _level(note, i, task.target)
+        if task.done >= NOTE * max(note[i, AT], 0.5):
+            if note[i, AT] > 0.0 and task.log_work < ln(task.done) + NEAR:
+                _test(note[i, LOG_WORK], note[i, SPREAD], task.log_work, seed)
             note[i, LOG_BEFORE], note[i, SPREAD_BEFORE] = note[i, LOG_WORK], note[i, SPREAD]
-            note[i, AT], note[i, LOG_WORK], note[i, SPREAD] = max(done, 1.0), estimate.log_work[s, i], estimate.spread[s, i]
+            note[i, AT], note[i, LOG_WORK], note[i, SPREAD] = max(task.done, 1.0), task.log_work, task.spread
     if news or seed[MEAN] == 0.0:
         _learn(note, math.log(usual / 3.0), seed)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from equipoise.kernels import INDEX, Bools, Floats, Ints, kernel
 from equipoise.share.divide import equal, greedy
-from equipoise.share.policies._moore_hodgson import keep_most
+from equipoise.share.policies._moore_hodgson import JOB, keep_most
 from equipoise.share.policies._time_sharing import LOG_MOST, Line, Remembering, logs
 from equipoise.share.view import Decision, Policy, Scene, View, served
 
@@ -61,19 +61,18 @@ class Planning:
 def most_in_time(who: Bools, left: Floats, time: Ints, rate: float) -> Bools:
     """The most tasks that `rate` can finish in time, one after the other (Moore and Hodgson)."""
     seeds, tasks = who.shape
-    found, kept = np.zeros(who.shape, np.bool_), np.zeros(tasks, np.bool_)
-    work, due, heap = np.empty(tasks), np.empty(tasks), np.empty(tasks, INDEX)
+    found, jobs, heap = np.zeros(who.shape, np.bool_), np.empty(tasks, JOB), np.empty(tasks, INDEX)
     for s in range(seeds):
         n = 0
         order = np.argsort(time[s])
         for i in order:
             if who[s, i]:
-                work[n], due[n] = left[s, i], time[s, i]
+                jobs[n].work, jobs[n].due = left[s, i], time[s, i]
                 n += 1
-        keep_most(work, due, n, rate, kept, heap)
+        keep_most(jobs, n, rate, heap)
         n = 0
         for i in order:
             if who[s, i]:
-                found[s, i] = kept[n]
+                found[s, i] = jobs[n].kept
                 n += 1
     return found
