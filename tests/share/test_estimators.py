@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from called import called
 from equipoise.share import Prior, Site, View, Workload, simulate
 from equipoise.share.estimators import Analogue, Bayes, Estimate, Familiar, LogLinear, TrueWork
 from equipoise.share.estimators._base import PARTS, outlook
@@ -215,7 +216,7 @@ def test_the_delta_method_agrees_with_monte_carlo():
     mean, covariance = np.array([0.0, 0.36]), np.array([[4e-4, 9e-5], [9e-5, 6e-5]])
     log_a, b = np.random.default_rng(0).multivariate_normal(mean, covariance, 200_000).T
     drawn = (log_a - np.log(0.15)) / b
-    log_work, spread = work_of(*mean, covariance[0, 0], covariance[0, 1], covariance[1, 1], np.log(0.15))
+    log_work, spread = called(work_of)(*mean, covariance[0, 0], covariance[0, 1], covariance[1, 1], np.log(0.15))
     assert log_work == pytest.approx(drawn.mean(), abs=0.01)
     assert spread == pytest.approx(drawn.std(), rel=0.03)
 

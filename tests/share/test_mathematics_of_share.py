@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
+from called import called
 from equipoise.share import Curve, Server, Site, Workload, policies, share_out, simulate
 from equipoise.share._arithmetic import keys_of, mean_beyond, normal
 from equipoise.share.estimators import bayes
@@ -140,7 +141,7 @@ def test_the_work_that_is_left():
     for w, sd, done in ((4.0, 0.5, 30.0), (5.0, 1.2, 400.0), (3.0, 0.2, 10.0)):
         law = stats.lognorm(sd, scale=math.exp(w))
         area, _ = integrate.quad(lambda v, law=law: law.sf(v), done, math.inf)
-        assert mean_beyond(w, sd, done) == pytest.approx(area / law.sf(done), rel=1e-6)
+        assert called(mean_beyond)(w, sd, done) == pytest.approx(area / law.sf(done), rel=1e-6)
 
 
 def test_a_belief_by_matrices(rng):
@@ -150,14 +151,14 @@ def test_a_belief_by_matrices(rng):
     m = np.zeros(bayes.ROOM)  # a tile; its first task
     moments = (6, weight.sum(), weight @ x, weight @ x**2, weight @ y, weight @ (x * y), weight @ y**2)
     m[: 7 * bayes.WIDTH : bayes.WIDTH] = moments
-    bayes.believe(m, 8, np.array([*mu, V[0, 0], V[0, 1], V[1, 1], sigma2, 1.0]))
+    called(bayes.believe)(m, 8, np.array([*mu, V[0, 0], V[0, 1], V[1, 1], sigma2, 1.0]))
     rows = np.stack([np.ones(6), -x])
     precision = np.linalg.inv(V) + rows * weight @ rows.T / sigma2
     mean = np.linalg.solve(precision, np.linalg.solve(V, mu) + rows @ (weight * y) / sigma2)
     assert m[[bayes.LA, bayes.LB]] == pytest.approx(mean)
     belief = np.linalg.inv(precision)
     assert m[[bayes.VAA, bayes.VAB, bayes.VBB]] == pytest.approx([belief[0, 0], belief[0, 1], belief[1, 1]])
-    told = bayes.work_of(0.2, 0.35, 0.01, 0.001, 0.0005, math.log(0.15))
+    told = called(bayes.work_of)(0.2, 0.35, 0.01, 0.001, 0.0005, math.log(0.15))
     work = lambda a, b: (a - math.log(0.15)) / b  # noqa: E731
     slope = optimize.approx_fprime([0.2, 0.35], lambda v: work(*v), 1e-7)
     spread = slope @ np.array([[0.01, 0.001], [0.001, 0.0005]]) @ slope

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from called import called
 from equipoise.kernels import INDEX
 from equipoise.share.policies._moore_hodgson import JOB, keep_most
 
@@ -18,7 +19,7 @@ def kept(work: list[float], due: list[float], rate: float = 1.0) -> list[bool]:
     """What keep_most keeps, of jobs in order of their due times."""
     found = np.zeros(len(work), JOB)
     found["work"], found["due"], found["kept"] = work, due, True
-    keep_most(found, len(work), rate, np.empty(len(work), INDEX))
+    called(keep_most)(found, len(work), rate, np.empty(len(work), INDEX))
     return found["kept"].tolist()
 
 
@@ -63,7 +64,7 @@ def test_only_the_first_n_are_looked_at():
     """Room beyond n is not touched."""
     for mark in (True, False):
         marks = np.array([(1.0, 9.0, 0, False), (1.0, 9.0, 0, False), (1.0, 9.0, 0, mark)], JOB)
-        keep_most(marks, 2, 1.0, np.empty(3, INDEX))
+        called(keep_most)(marks, 2, 1.0, np.empty(3, INDEX))
         assert marks["kept"].tolist() == [True, True, mark]
 
 

@@ -10,7 +10,11 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import integrate, stats
 
-from equipoise.share._arithmetic import below, draw_beyond, mean_beyond, quantile
+from called import called
+from equipoise.share import _arithmetic
+
+below, quantile = called(_arithmetic.below), called(_arithmetic.quantile)
+draw_beyond, mean_beyond = called(_arithmetic.draw_beyond), called(_arithmetic.mean_beyond)
 
 log_works = st.floats(0.0, 9.0)
 spreads = st.floats(0.02, 1.5)

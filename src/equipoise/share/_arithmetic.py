@@ -63,7 +63,7 @@ def sin(x: float) -> float:
     return float(x - x * z * series)
 
 
-@kernel
+@inner
 def below(z: float) -> float:
     """P(Z <= z)."""
     return 0.5 * math.erfc(-z / math.sqrt(2.0))
@@ -86,7 +86,7 @@ def _polynomial(coefficients: tuple[float, ...], x: float) -> float:
     return value
 
 
-@kernel
+@inner
 def quantile(p: float) -> float:
     """z with P(Z <= z) = p, by Acklam's rational approximation and one Halley step; to 1e-12 from 1e-300 on."""
     if p < 1e-300:
@@ -105,7 +105,7 @@ def quantile(p: float) -> float:
     return -z if p > 0.5 else z
 
 
-@kernel
+@inner
 def mean_beyond(log_work: float, spread: float, done: float) -> float:
     """E[W - done | W > done] for ln W ~ N(log_work, spread^2): work left, given that what is done did not suffice."""
     z = (ln(max(done, 1e-9)) - log_work) / spread
@@ -117,7 +117,7 @@ def mean_beyond(log_work: float, spread: float, done: float) -> float:
     return math.exp(log_work + 0.5 * spread * spread) * below(spread - z) / tail - done
 
 
-@kernel
+@inner
 def draw_beyond(log_work: float, spread: float, done: float, u: float) -> float:
     """The u-quantile of W given W > done."""
     tail = below((log_work - math.log(max(done, 1e-9))) / spread)

@@ -183,7 +183,7 @@ def _greedy(key: Floats, who: Bools, most: Floats, total: Floats, given: Floats)
 
 
 @inner
-def insert(order: Indices, n: int, key: Floats, i: int) -> int:
+def insert(order: Indices, n: int, key: Floats, i: int | np.uint64) -> int:
     """Put i into the first n of `order`, which ascend in key, behind its equals; the new n."""
     low, high = 0, n
     while low < high:

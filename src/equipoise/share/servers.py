@@ -27,7 +27,7 @@ def place(
     n = ZERO
     for i in range(len(rates) - 1, -1, -1):
         if rates[i] > 0.0:
-            n = insert(order, n, rates, i)
+            n = insert(order, n, rates, INDEX(i))
     cut, moves = 0.0, 0
     for k in range(n - 1, -1, -1):  # the last task among the slowest is first in `order`
         i = order[k]

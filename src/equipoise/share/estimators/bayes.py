@@ -135,7 +135,7 @@ def _take_in(t: Floats, w: Floats, size: int, p: Floats) -> None:
         t[SYY + j] += weight * y * y
 
 
-@kernel
+@inner
 def believe(t: Floats, size: int, p: Floats) -> None:
     """Posterior mean and covariance of (ln a, b): precision = population's + moments / sigma^2."""
     whole = p[2] * p[4] - p[3] * p[3]
@@ -150,7 +150,7 @@ def believe(t: Floats, size: int, p: Floats) -> None:
         t[LA + j], t[LB + j] = vaa * ha + vab * hb, vab * ha + vbb * hb
 
 
-@kernel
+@inner
 def work_of(la: float, b: float, vaa: float, vab: float, vbb: float, log_target: float) -> tuple[float, float]:
     """ln W = (ln a - ln target) / b, and its standard deviation by the delta method."""
     b = max(b, B_LEAST)

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.kernels import ZERO, Indices, inner, kernel
+from equipoise.kernels import ZERO, Indices, inner
 
 JOB = np.dtype([("work", np.float64), ("due", np.float64), ("task", np.uint64), ("kept", np.bool_)], align=True)
 
 
-@kernel
+@inner
 def keep_most(jobs: Any, n: int, rate: float, heap: Indices) -> None:
     """Keep as many of n jobs, which ascend in `due`, as can be done in time at `rate` (Moore and Hodgson).
 

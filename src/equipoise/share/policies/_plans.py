@@ -167,7 +167,7 @@ def send(
             given[jobs[j].task] = min(jobs[j].work, left)
             left -= given[jobs[j].task]
         else:
-            others = insert(heap, others, key, j)
+            others = insert(heap, others, key, INDEX(j))
     for k in range(others):
         job = jobs[heap[k]]
         given[job.task] = min(job.work, left)

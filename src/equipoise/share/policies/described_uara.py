@@ -36,7 +36,7 @@ def _bandwidth(state: NDArray[np.int8], arrival: Ints, data_left: Floats, total:
         for k in range(n):
             i = senders[k]
             queue += data[i]
-            chosen = min(insert(order, chosen, arrival[s], i), TRANSFERS)
+            chosen = min(insert(order, chosen, arrival[s], INDEX(i)), TRANSFERS)
         left = total * (THROTTLE if queue > CONGESTED else 1.0)
         n = ZERO
         for k in range(chosen):
