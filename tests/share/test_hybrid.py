@@ -8,9 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from called import called
 from equipoise.share import Curve, Site, Task, Workload, policies, simulate, sweep
 from equipoise.share.bundles import bundles
 from equipoise.share.estimators import Bayes
+from equipoise.share.policies import _beliefs
+from equipoise.share.policies._beliefs import Beliefs
 from equipoise.share.view import Prior
 from hybrid_prices import price_of
 from refusals import refused
@@ -56,6 +59,44 @@ def test_curves_that_start_level_are_finished_on_a_light_site(power, law):
     """Ten S-shaped curves: level for long, then a fall. Uniform finishes all of them, and so does Hybrid."""
     workload = cases(s_shape(100.0, power), 0.15, 40, 10)
     assert simulate(policies.Hybrid(), workload, seeds=5, site=Site(power=law)).success.mean() == 100
+
+
+def test_a_crowd_of_curves_of_another_law_is_foretold_by_those_that_are_done():
+    """60 tasks whose error falls with ln s, with 18 to 30 steps each: within 3 points of EDF, which knows no law
+    (without landmarks, 6 below)."""
+    samples = np.geomspace(1, 20_000, 300)
+    apart = []
+    for seed in range(30):
+        rng = np.random.default_rng([seed, 77])
+        tasks = []
+        for _ in range(60):
+            start = int(rng.integers(0, 37))
+            curve = Curve.recorded(samples, np.maximum(0.9 - rng.uniform(0.12, 0.2) * np.log(samples), 0.03))
+            due = start + int(rng.integers(18, 31))
+            tasks.append(
+                Task(start, due, float(rng.uniform(14, 35)), float(rng.uniform(0.12, 0.2)), curve, sigma=0.005)
+            )
+        workload = Workload.of(tasks, prior=Workload.described().prior, site=Site())
+        mine, edf = (simulate(p, workload, seeds=1) for p in (policies.Hybrid(), policies.EDF()))
+        apart.append(mine.success.mean() - edf.success.mean())
+    assert np.mean(apart) > -3
+
+
+def test_a_landmark_says_how_much_more_it_takes():
+    """By hand: four tasks went on by 1.0, 1.2, 0.8, 1.0 in ln samples from where half of the way was gone. One that was
+    there at e^3 samples ends at e^4; if it has passed that, or too few are done, the run's own works are all there is."""
+    beliefs = Beliefs.start(1, 5)
+    note, seed = beliefs.note[0], beliefs.seed[0]
+    seed[_beliefs.MEAN], seed[_beliefs.SD] = 5.0, 1.0
+    note[:, _beliefs.GONE], note[4, _beliefs.MARK + 2] = 3, 3.0
+    at = _beliefs.FROM + 3 * 2
+    more = np.array([1.0, 1.2, 0.8, 1.0])
+    seed[at : at + 3] = len(more), more.sum(), more @ more
+    mean, sd = called(_beliefs.known_of)(note, 4, 25.0, seed)
+    assert (mean, sd) == (pytest.approx(4.0), pytest.approx(math.sqrt(more.var() + 0.25 + 0.05)))
+    assert called(_beliefs.known_of)(note, 4, 60.0, seed) == (5.0, 1.0)
+    seed[at] = 2
+    assert called(_beliefs.known_of)(note, 4, 25.0, seed) == (5.0, 1.0)
 
 
 def test_a_task_is_tried_in_every_step_where_luck_decides():
