@@ -69,42 +69,6 @@ def below(z: float) -> float:
     return 0.5 * math.erfc(-z / math.sqrt(2.0))
 
 
-# Of Acklam's approximation, the highest power first.
-MIDDLE_TOP: tuple[float, ...] = (-39.69683028665376, 220.9460984245205, -275.9285104469687)
-MIDDLE_TOP += (138.3577518672690, -30.66479806614716, 2.506628277459239)
-MIDDLE_BOTTOM = (-54.47609879822406, 161.5858368580409, -155.6989798598866, 66.80131188771972, -13.28068155288572, 1.0)
-TAIL_TOP: tuple[float, ...] = (-0.007784894002430293, -0.3223964580411365, -2.400758277161838)
-TAIL_TOP += (-2.549732539343734, 4.374664141464968, 2.938163982698783)
-TAIL_BOTTOM = (0.007784695709041462, 0.3224671290700398, 2.445134137142996, 3.754408661907416, 1.0)
-
-
-@inner
-def _polynomial(coefficients: tuple[float, ...], x: float) -> float:
-    value = 0.0
-    for coefficient in coefficients:
-        value = value * x + coefficient
-    return value
-
-
-@inner
-def quantile(p: float) -> float:
-    """z with P(Z <= z) = p, by Acklam's rational approximation and one Halley step; to 1e-12 from 1e-300 on."""
-    if p < 1e-300:
-        return -38.0
-    if p >= 1.0:
-        return 38.0
-    tail = min(p, 1.0 - p)  # the lower one, where differences are not lost to rounding
-    if tail >= 0.02425:
-        q = tail - 0.5
-        z = _polynomial(MIDDLE_TOP, q * q) * q / _polynomial(MIDDLE_BOTTOM, q * q)
-    else:
-        q = math.sqrt(-2.0 * math.log(tail))
-        z = _polynomial(TAIL_TOP, q) / _polynomial(TAIL_BOTTOM, q)
-    miss = (below(z) - tail) * math.sqrt(2.0 * math.pi) * math.exp(0.5 * z * z)
-    z -= miss / (1.0 + 0.5 * z * miss)
-    return -z if p > 0.5 else z
-
-
 @inner
 def mean_beyond(log_work: float, spread: float, done: float) -> float:
     """E[W - done | W > done] for ln W ~ N(log_work, spread^2): work left, given that what is done did not suffice."""
@@ -115,13 +79,6 @@ def mean_beyond(log_work: float, spread: float, done: float) -> float:
     if tail < 1e-12:  # far beyond the belief the tail is a Pareto; 1 / (z + 2/z) is the mean excess of z
         return done / max((z + 2.0 / z) / spread - 1.0, 0.05)
     return math.exp(log_work + 0.5 * spread * spread) * below(spread - z) / tail - done
-
-
-@inner
-def draw_beyond(log_work: float, spread: float, done: float, u: float) -> float:
-    """The u-quantile of W given W > done."""
-    tail = below((log_work - math.log(max(done, 1e-9))) / spread)
-    return max(math.exp(log_work - spread * quantile((1.0 - u) * tail)), done)
 
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

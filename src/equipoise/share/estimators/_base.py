@@ -6,8 +6,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from equipoise.kernels import Bools, Floats, kernel
-from equipoise.share._arithmetic import draw_beyond
+from equipoise.kernels import Bools, Floats
 from equipoise.share.view import Scene, View
 
 SURE = 1e-3  # a spread that is as good as none
@@ -45,21 +44,14 @@ def outlook(fit: Fit, view: View, estimate: Estimate) -> Floats:
     own = getattr(fit, "outlook", None)
     if own is not None:
         return np.asarray(own(view, estimate))
-    found = np.zeros((*view.state.shape, PARTS))
-    _lognormal(view.active, view.samples, estimate, found)
-    return found
+    from scipy.special import log_ndtr, ndtri_exp  # heavy
 
-
-@kernel
-def _lognormal(active: Bools, samples: Floats, estimate: Estimate, found: Floats) -> None:
-    seeds, tasks = active.shape
-    for s in range(seeds):
-        for i in range(tasks):
-            if active[s, i] and np.isfinite(estimate.log_work[s, i]):
-                for k in range(PARTS):
-                    u = (k + 0.5) / PARTS
-                    work = draw_beyond(estimate.log_work[s, i], max(estimate.spread[s, i], SURE), samples[s, i], u)
-                    found[s, i, k] = work - samples[s, i]
+    u, said, spread = (np.arange(PARTS) + 0.5) / PARTS, estimate.log_work[..., None], estimate.spread[..., None]
+    known, spread = view.active & estimate.known, np.maximum(spread, SURE)
+    with np.errstate(invalid="ignore"):  # of tasks of which nothing is known
+        z = (np.log(np.maximum(view.samples, 1e-9))[..., None] - said) / spread
+        work = np.exp(said - spread * ndtri_exp(np.log1p(-u) + log_ndtr(-z)))
+    return np.where(known[..., None], np.maximum(work - view.samples[..., None], 0.0), 0.0)
 
 
 class Estimator(Protocol):
