@@ -50,32 +50,12 @@ def share_out(weight: ArrayLike, who: Bools, most: ArrayLike, total: ArrayLike) 
 
 
 def equal(who: Bools, most: ArrayLike, total: ArrayLike) -> Floats:
-    """Max-min fair: the same for everybody, and what the full ones leave to the rest.
-
-    Parameters
-    ----------
-    who
-        The tasks that take part: booleans of shape (seeds, tasks).
-    most
-        The most that one task may get.
-    total
-        What there is: one value, or one for each seed.
-    """
+    """Max-min fair: the same for everybody, and what the full ones leave to the rest. As `share_out` with equal weights."""
     return share_out(1.0, who, most, total)
 
 
 def first(n: int, key: ArrayLike, who: Bools) -> Bools:
-    """The `n` tasks of `who` with the smallest key, for each seed; ties go to the first task.
-
-    Parameters
-    ----------
-    n
-        How many.
-    key
-        What is compared: array of shape (seeds, tasks), or what broadcasts to it.
-    who
-        The tasks that take part: booleans of shape (seeds, tasks).
-    """
+    """The `n` tasks of `who` with the smallest key, for each seed; ties go to the first task. Arrays as of `greedy`."""
     return greedy(key, who, 1.0, float(n)) > 0.0
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -44,9 +43,8 @@ class Bayes:
     """`population`: learn mean, covariance and noise from all tasks; without it the told prior stands."""
 
     population: bool = True
-    label: ClassVar[str] = "Bayesian log-linear"
-    needs_truth: ClassVar[bool] = False
-    rank: ClassVar[int] = 3
+    label, rank = "Bayesian log-linear", 3
+    needs_truth = False
 
     def start(self, scene: Scene) -> BayesFit:
         prior = np.array([*scene.prior.mean, *scene.prior.variance, scene.prior.surprise])

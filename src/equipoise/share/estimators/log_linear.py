@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,8 @@ class LogLinear:
     """
 
     separate: bool = False
-    label: ClassVar[str] = "log-linear least squares"
-    needs_truth: ClassVar[bool] = False
-    rank: ClassVar[int] = 1
+    label, rank = "log-linear least squares", 1
+    needs_truth = False
 
     def start(self, scene: Scene) -> LogLinearFit:
         shape = (scene.seeds, scene.tasks)

@@ -114,14 +114,9 @@ def look(view: View, estimate: Estimate, delay: float, memory: Memory, new: Indi
         for k in range(n):
             i = order[s, k]
             task = tasks[s, i]
-            task.state, task.listed, task.cap, task.done, task.data_left = (
-                state[s, i],
-                True,
-                cap[s, i],
-                samples[s, i],
-                data[s, i],
-            )
-            task.error, task.target, task.seen = error[s, i], target[s, i], seen[s, i]
+            task.state, task.listed, task.seen = state[s, i], True, seen[s, i]
+            task.cap, task.done, task.data_left = cap[s, i], samples[s, i], data[s, i]
+            task.error, task.target = error[s, i], target[s, i]
             task.log_work, task.spread = said[s, i], spread[s, i]
             wait = delay + 1.0 if task.state == SENDING else 0.5 * delay if task.state == DELAYED else 0.0
             task.time = deadline[s, i] - view.step - wait

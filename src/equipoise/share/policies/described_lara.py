@@ -4,7 +4,6 @@ A task seen fewer than three times gets the mean weight. Spreads the site over e
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from equipoise.share.divide import equal, in_proportion
 from equipoise.share.estimators import Estimate
@@ -16,11 +15,8 @@ POWER = 0.4  # fitted to the paper's table before its code was known
 
 @dataclass(frozen=True)
 class DescribedLARA(Learning):
-    label: ClassVar[str] = "DescribedLARA"
-    colour: ClassVar[str] = "#a78bfa"
-    marker: ClassVar[str] = "emptyTriangle"
-    rank: ClassVar[int] = 7  # in tables and charts
-    frugal: ClassVar[bool] = True  # leaves compute idle by design
+    label, colour, marker, rank = "DescribedLARA", "#a78bfa", "emptyTriangle", 7
+    frugal = True  # leaves compute idle by design
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         weight = needed(view, estimate.left, POWER, 1.0)

@@ -4,7 +4,6 @@ Each computing task is associated with a server (the one with the fewest). The c
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,12 +49,9 @@ def _bandwidth(state: NDArray[np.int8], arrival: Ints, data_left: Floats, total:
 
 @dataclass(frozen=True)
 class DescribedUARA:
-    label: ClassVar[str] = "DescribedUARA"
-    colour: ClassVar[str] = "#67e8f9"
-    marker: ClassVar[str] = "emptyDiamond"
-    rank: ClassVar[int] = 8  # in tables and charts
-    frugal: ClassVar[bool] = True  # leaves compute idle by design
-    blind: ClassVar[bool] = True  # to errors
+    label, colour, marker, rank = "DescribedUARA", "#67e8f9", "emptyDiamond", 8
+    frugal = True  # leaves compute idle by design
+    blind = True  # to errors
 
     def start(self, scene: Scene) -> Policy:
         return Associating(np.full((scene.seeds, scene.tasks), -1), len(scene.site.servers))

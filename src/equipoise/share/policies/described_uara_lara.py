@@ -30,11 +30,8 @@ class DescribedUARALARA(Learning):
     corrected: bool = False
     floor: float = 0.0
 
-    label: ClassVar[str] = "DescribedUARA+LARA"
-    colour: ClassVar[str] = "#fb7185"
-    marker: ClassVar[str] = "arrow"
-    rank: ClassVar[int] = 9  # in tables and charts
-    frugal: ClassVar[bool] = True  # leaves compute idle by design
+    label, colour, marker, rank = "DescribedUARA+LARA", "#fb7185", "arrow", 9
+    frugal = True  # leaves compute idle by design
     forms: ClassVar[dict[str, dict[str, object]]] = {  # NAME:form
         "corrected": {"corrected": True},
         "floor": {"corrected": True, "floor": 0.5},

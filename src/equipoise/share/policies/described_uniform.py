@@ -4,7 +4,6 @@ Simple and hard to fool, but its denominator counts tasks that are still sending
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from equipoise.share.divide import count, equal, to_each
 from equipoise.share.view import Decision, View
@@ -12,12 +11,9 @@ from equipoise.share.view import Decision, View
 
 @dataclass(frozen=True)
 class DescribedUniform:
-    label: ClassVar[str] = "DescribedUniform"
-    colour: ClassVar[str] = "#9ca3af"
-    marker: ClassVar[str] = "emptyCircle"
-    rank: ClassVar[int] = 6  # in tables and charts
-    frugal: ClassVar[bool] = True  # leaves compute idle by design
-    blind: ClassVar[bool] = True  # to errors
+    label, colour, marker, rank = "DescribedUniform", "#9ca3af", "emptyCircle", 6
+    frugal = True  # leaves compute idle by design
+    blind = True  # to errors
 
     def decide(self, view: View) -> Decision:
         return Decision(

@@ -15,7 +15,6 @@ Every step (docs/share.md, 3):
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
@@ -25,11 +24,11 @@ from equipoise.share.estimators import Estimate, Estimator, Fit
 from equipoise.share.estimators._base import PARTS, SURE
 from equipoise.share.estimators.bayes import BayesFit
 from equipoise.share.estimators.familiar import Familiar
-from equipoise.share.policies import _prices
+from equipoise.share.policies import _plans, _prices
 from equipoise.share.policies._beliefs import CERTAIN, MEAN, RIGHT, SD, SHARE, WIDE, Beliefs, chance, judge, known_of
 from equipoise.share.policies._learning import Learning
 from equipoise.share.policies._moore_hodgson import JOB
-from equipoise.share.policies._plans import Memory, Rule, by_time, expect, keep, look, send, serve, take_turns
+from equipoise.share.policies._plans import Memory, Rule
 from equipoise.share.policies._prices import DONE, HOPE, LEFT_LEAST, MOST, PRICE, SPENT, WIDTH, look_ahead, mean_of
 from equipoise.share.task import COMPUTING
 from equipoise.share.view import Decision, Policy, Scene, View
@@ -61,10 +60,7 @@ class Hybrid(Learning):
     trust: float = 0.4
     thrift: float = 0.4
 
-    label: ClassVar[str] = "Hybrid"
-    colour: ClassVar[str] = "#2563eb"
-    marker: ClassVar[str] = "circle"
-    rank: ClassVar[int] = 15  # in tables and charts
+    label, colour, marker, rank = "Hybrid", "#2563eb", "circle", 15
 
     def __post_init__(self) -> None:
         refuse_negative("Hybrid", margin=self.margin, floor=self.floor, probe=self.probe, ahead=self.ahead)
@@ -129,7 +125,7 @@ def _decide(
     size = 3 * view.state.shape[1] + 8
     jobs, heap, key = np.empty(size, JOB), np.empty(size, INDEX), np.ones(size)
     t, free = np.ones(_prices.ROOM), np.ones(_prices.ROOM)
-    look(view, estimate, rule.delay, memory, heap)
+    _plans.look(view, estimate, rule.delay, memory, heap)
     judged = not rule.told and len(ahead) == 0  # votes of past curves are beliefs of their own kind
     # Fields of tuples are taken out once: each time counts references.
     step, capacity, uplink = view.step, view.capacity, view.bandwidth
@@ -186,12 +182,12 @@ def _decide(
                 lost = strict and t[DONE + j] >= GIVEN and t[HOPE + j] < hope
                 task.price = np.inf if lost else t[PRICE + j]
                 computing += task.state == COMPUTING
-        by_time(tasks, order, n)
+        _plans.by_time(tasks, order, n)
         if judged and not sound and rule.servers == 1.0:
-            take_turns(tasks, order, n, capacity, rule.steep, given)
+            _plans.take_turns(tasks, order, n, capacity, rule.steep, given)
         elif computing > 0:
-            count = expect(tasks, order, come[s], crowd, step, rule, jobs, key)
-            demand = keep(tasks, count, capacity, jobs, heap)
-            serve(tasks, order, n, capacity, demand, rule, sound, quiet, seed, heap, key, given)
+            count = _plans.expect(tasks, order, come[s], crowd, step, rule, jobs, key)
+            demand = _plans.keep(tasks, count, capacity, jobs, heap)
+            _plans.serve(tasks, order, n, capacity, demand, rule, sound, quiet, seed, heap, key, given)
         if rule.decided:
-            send(tasks, order, n, uplink, jobs, heap, key, bandwidth[s])
+            _plans.send(tasks, order, n, uplink, jobs, heap, key, bandwidth[s])
