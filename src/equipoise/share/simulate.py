@@ -301,7 +301,10 @@ def _floats(value: object, own: bool) -> Floats | None:
         return None
     if array.dtype.kind not in "fiub":
         return None
-    return np.array(array, float, order="C") if own else np.require(array, float, ["C", "W"])
+    if own:
+        return np.array(array, float, order="C")
+    ours = array.dtype == float and array.flags.carray  # what a policy of ours gives; to ask costs less than to require
+    return array if ours else np.require(array, float, ["C", "W"])
 
 
 def refuse(

@@ -16,7 +16,7 @@ import numpy as np
 from equipoise.document import Row
 from equipoise.errors import InputError, refuse_if, refuse_negative, refuse_unknown, refuse_words, said_of
 from equipoise.frames import Frame, need_columns, rows_of
-from equipoise.kernels import Floats, kernel
+from equipoise.kernels import Floats, inner, kernel
 
 if TYPE_CHECKING:
     from equipoise.share.workload import Batch
@@ -113,6 +113,14 @@ def table_work(samples: Floats, errors: Floats, target: float) -> float:
             share = (errors[k - 1] - target) / (errors[k - 1] - errors[k])
             return float(samples[k - 1] * (samples[k] / samples[k - 1]) ** share)
     return math.inf
+
+
+@inner
+def work_of(a: float, b: float, floor: float, target: float, table: int, samples: Floats, errors: Floats) -> float:
+    """Samples until a curve first reaches the target: the one in this row of the tables, or a power law (-1)."""
+    if table >= 0:
+        return table_work(samples[table], errors[table], target)
+    return power_work(a, b, floor, target)
 
 
 PENDING, SENDING, DELAYED, COMPUTING, DONE, FAILED = range(6)
