@@ -139,11 +139,12 @@ def _starved(work: Floats, cap: Floats, failed: Floats, x: Floats, ready: Floats
 
 def _servers(run: Run) -> float:
     """The worst of: a server beyond its speed, a task for longer than the step, rates that nobody ran."""
-    ran, speeds = run.kept.ran, run.site.speeds
-    beyond = (ran.sum(axis=2) - speeds).max()
-    longer = ((ran / speeds).sum(axis=3) - 1.0).max() * speeds.max()
-    apart = np.abs(ran.sum(axis=3) - run.kept.compute).max()
-    return max(float(beyond), float(longer), float(apart), 0.0)
+    some = run.kept.ran.any(axis=(1, 2, 3)) | run.kept.compute.any(axis=(1, 2))  # steps in which anything ran
+    ran, speeds = run.kept.ran[some], run.site.speeds
+    beyond = (ran.sum(axis=2) - speeds).max(initial=0.0)
+    longer = ((ran / speeds).sum(axis=3) - 1.0).max(initial=0.0) * speeds.max()
+    apart = np.abs(ran.sum(axis=3) - run.kept.compute[some]).max(initial=0.0)
+    return max(float(beyond), float(longer), float(apart))
 
 
 def _energy(run: Run) -> Floats:

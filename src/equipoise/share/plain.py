@@ -113,31 +113,31 @@ class Plain:
 
     def open(self, step: int, watched: bool = True) -> None:
         """Arrivals, delays that end, deadlines; an equal uplink; looks at all who are ready, if anybody watches."""
-        equal, of = self.site.uplink == "equal", self.of
-        live = [i for i in self.tasks if self.state[i] < DONE]
+        equal, of, state, deadline = self.site.uplink == "equal", self.of, self.state, self.of["deadline"]
+        live = [i for i in self.tasks if state[i] < DONE]
         for i in live:
-            if self.state[i] == PENDING and of["arrival"][i] <= step:
-                self.state[i], self.since[i] = (DELAYED if equal or of["data"][i] <= NOTHING else SENDING), step
-            if self.state[i] == DELAYED and step >= self.since[i] + of["delay"][i]:
-                self.state[i] = SENDING if equal else COMPUTING
+            if state[i] == PENDING and of["arrival"][i] <= step:
+                state[i], self.since[i] = (DELAYED if equal or of["data"][i] <= NOTHING else SENDING), step
+            if state[i] == DELAYED and step >= self.since[i] + of["delay"][i]:
+                state[i] = SENDING if equal else COMPUTING
                 self.ready[i] = -1 if equal else step
-            if SENDING <= self.state[i] <= COMPUTING and step >= of["deadline"][i]:
-                self.state[i] = FAILED
+            if step >= deadline[i] and SENDING <= state[i] <= COMPUTING:
+                state[i] = FAILED
         if equal:
             self._send_equally(step, live)
         if self.site.observes == "ready" and watched:
             for i in live:
-                if self.state[i] == COMPUTING:
+                if state[i] == COMPUTING:
                     self.looks[i] += 1
                     self.errors[i] = self.seen(i, self.draws.look(i, self.looks[i]))
 
     def _send_equally(self, step: int, live: Sequence[int]) -> None:
-        waiting = [i for i in live if self.state[i] in (SENDING, DELAYED)]
+        waiting = [i for i in live if SENDING <= self.state[i] <= DELAYED]
+        least, most, bandwidth = 1.0 - self.site.rate_jitter, 1.0 + self.site.rate_jitter, self.site.bandwidth
         for i in waiting:
             if self.state[i] == SENDING:
-                least, most = 1.0 - self.site.rate_jitter, 1.0 + self.site.rate_jitter
-                part = self.site.bandwidth / len(waiting) * (least + (most - least) * self.draws.rate(i, step))
-                if math.isinf(self.site.bandwidth):  # all of it, and no more
+                part = bandwidth / len(waiting) * (least + (most - least) * self.draws.rate(i, step))
+                if math.isinf(bandwidth):  # all of it, and no more
                     part = self.of["data"][i]
                 self.sent[i] += part
                 self.played.sent += part
