@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equipoise.errors import InputError, refuse_if
-from equipoise.kernels import Floats, Indices, Ints, inner, kernel
+from equipoise.kernels import Floats, Ints, inner, kernel
 from equipoise.linear_program import run, solver_of
-from equipoise.share._arithmetic import keys_of, normal
+from equipoise.share._arithmetic import keys_of
 from equipoise.share.site import Site
 from equipoise.share.step import DUST, SLACK, ready_steps
-from equipoise.share.task import work_of
+from equipoise.share.task import least_work
 from equipoise.share.workload import Batch, Workload
 
 if TYPE_CHECKING:
@@ -185,22 +185,9 @@ def _luckiest(batch: Batch, row: int, tests: Ints, most: Floats) -> Floats:
     The k-th test comes after k grants: it counts if its work can be computed in k slots. 0: it accepts the first error.
     """
     keys, least = keys_of(batch.seeds[row : row + 1], batch.shape[1])[0], np.full(batch.shape[1], np.inf)
-    laws = np.array([*(getattr(batch, name)[row] for name in ("a", "b", "floor", "target", "sigma")), most])
-    _try_all(keys, tests, laws, batch.table[row], batch.table_samples, batch.table_errors, least)
+    laws = np.array([*(getattr(batch, name)[row] for name in ("a", "b", "floor", "target", "sigma")), most + SLACK])
+    least_work(keys, tests, laws, batch.table[row], batch.table_samples, batch.table_errors, least)
     return np.where(least <= 1.0, 0.0, least)
-
-
-@kernel
-def _try_all(
-    keys: Indices, tests: Ints, laws: Floats, table: Ints, samples: Floats, errors: Floats, least: Floats
-) -> None:
-    """The least work for every task, by the noise of each of its tests; `laws`: a, b, floor, target, sigma, most."""
-    for i in range(len(keys)):
-        for k in range(1, tests[i] + 1):
-            needed = laws[3, i] - laws[4, i] * normal(keys[i], k + 1)
-            work = work_of(laws[0, i], laws[1, i], laws[2, i], needed, table[i], samples, errors)
-            if work <= k * (laws[5, i] + SLACK):
-                least[i] = min(least[i], work)
 
 
 def lp_optimum(jobs: OracleTasks) -> float:

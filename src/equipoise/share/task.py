@@ -16,7 +16,8 @@ import numpy as np
 from equipoise.document import Row
 from equipoise.errors import InputError, refuse_if, refuse_negative, refuse_unknown, refuse_words, said_of
 from equipoise.frames import Frame, need_columns, rows_of
-from equipoise.kernels import Floats, inner, kernel
+from equipoise.kernels import Floats, Indices, Ints, kernel
+from equipoise.share._arithmetic import normal
 
 if TYPE_CHECKING:
     from equipoise.share.workload import Batch
@@ -115,12 +116,24 @@ def table_work(samples: Floats, errors: Floats, target: float) -> float:
     return math.inf
 
 
-@inner
-def work_of(a: float, b: float, floor: float, target: float, table: int, samples: Floats, errors: Floats) -> float:
-    """Samples until a curve first reaches the target: the one in this row of the tables, or a power law (-1)."""
-    if table >= 0:
-        return table_work(samples[table], errors[table], target)
-    return power_work(a, b, floor, target)
+@kernel
+def least_work(
+    keys: Indices, tests: Ints, laws: Floats, table: Ints, samples: Floats, errors: Floats, least: Floats
+) -> None:
+    """Lower `least` to the work at which one of a task's tests would accept its error, each with its own noise.
+
+    `laws`: a, b, floor, target, sigma, and what a task can compute in a slot; the k-th test comes after k slots. `table` is
+    the row of its recorded curve, or -1: a power law.
+    """
+    for i in range(len(least)):
+        for k in range(1, tests[i] + 1):
+            target = laws[3, i] - laws[4, i] * normal(keys[i], k + 1)
+            if table[i] >= 0:
+                work = table_work(samples[table[i]], errors[table[i]], target)
+            else:
+                work = power_work(laws[0, i], laws[1, i], laws[2, i], target)
+            if work <= k * laws[5, i]:
+                least[i] = min(least[i], work)
 
 
 PENDING, SENDING, DELAYED, COMPUTING, DONE, FAILED = range(6)

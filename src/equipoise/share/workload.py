@@ -17,9 +17,9 @@ from equipoise._short import short_repr
 from equipoise.document import Plain, Row
 from equipoise.errors import InputError, refuse_if, refuse_words, unknown_name
 from equipoise.frames import Frame
-from equipoise.kernels import Floats, Ints, kernel
+from equipoise.kernels import Floats, Ints
 from equipoise.share.site import Site
-from equipoise.share.task import Task, work_of
+from equipoise.share.task import Task, least_work
 from equipoise.share.view import Prior
 
 if TYPE_CHECKING:
@@ -365,17 +365,10 @@ def work_of_curves(
     a: Floats, b: Floats, floor: Floats, target: Floats, table: Ints, samples: Floats, errors: Floats
 ) -> Floats:
     """Samples that every task must compute."""
-    work = np.empty(a.size)
-    _work_of_curves(a.ravel(), b.ravel(), floor.ravel(), target.ravel(), table.ravel(), samples, errors, work)
+    work, nobody = np.full(a.size, np.inf), np.zeros(a.size, np.uint64)
+    laws = np.array([a, b, floor, target, np.zeros(a.shape), np.full(a.shape, np.inf)]).reshape(6, -1)  # without noise
+    least_work(nobody, np.ones(a.size, np.int64), laws, table.ravel(), samples, errors, work)
     return work.reshape(a.shape)
-
-
-@kernel
-def _work_of_curves(
-    a: Floats, b: Floats, floor: Floats, target: Floats, table: Ints, samples: Floats, errors: Floats, work: Floats
-) -> None:
-    for i in range(len(work)):
-        work[i] = work_of(a[i], b[i], floor[i], target[i], table[i], samples, errors)
 
 
 def seed_numbers(seeds: int | Iterable[int]) -> Ints:
