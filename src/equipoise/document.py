@@ -5,6 +5,7 @@ A verb's result makes a `Document`; `equipoise.result` writes it; `read` reads i
 
 import csv
 import json
+import math
 import re
 import zlib
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,11 @@ Look = dict[str, str]  # colour, marker, line
 
 def plain(value: object) -> Plain:
     """Python's own values for NumPy's, all the way down; a number that is not finite is None."""
+    kind = type(value)
+    if kind is str or kind is int or value is None:  # most values of most tables
+        return cast(Plain, value)
+    if kind is float:
+        return value if math.isfinite(cast(float, value)) else None
     if isinstance(value, Mapping):
         return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, np.ndarray):

@@ -5,6 +5,7 @@ the truth (tests/share/test_elementary.py) and use only IEEE operations: nothing
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,24 +87,21 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _ONE_BITS = np.uint64(0x3FF0000000000000)
 
 
-@inner
-def scramble(x: np.uint64) -> np.uint64:
-    """The finaliser of SplitMix64: every bit of x reaches every bit of the answer."""
+def _scramble(x: Any) -> Any:
+    """The finaliser of SplitMix64: every bit of x reaches every bit of the answer. Of a number in kernels, or an array."""
     x = x + _GOLDEN
     x = (x ^ (x >> np.uint64(30))) * _FIRST
     x = (x ^ (x >> np.uint64(27))) * _SECOND
-    return np.uint64(x ^ (x >> np.uint64(31)))
+    return x ^ (x >> np.uint64(31))
 
 
-@kernel
+scramble = inner(_scramble)
+
+
 def keys_of(seeds: Ints, tasks: int) -> NDArray[np.uint64]:
     """What (seed, task) contributes, for every task of every seed."""
-    keys = np.empty((len(seeds), tasks), np.uint64)
-    for s in range(len(seeds)):
-        seed = scramble(scramble(np.uint64(seeds[s])))
-        for i in range(tasks):
-            keys[s, i] = scramble(seed ^ np.uint64(i))
-    return keys
+    of_seeds = _scramble(_scramble(seeds.astype(np.uint64)))
+    return np.asarray(_scramble(of_seeds[:, None] ^ np.arange(tasks, dtype=np.uint64)))
 
 
 @inner

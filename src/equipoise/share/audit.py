@@ -111,14 +111,16 @@ def follow(run: Run, seed: int, ready: NDArray[np.bool_]) -> tuple[Plain, int]:
     """One seed at its end, and task-steps that were served out of turn; `ready` [steps, tasks] gets who could compute."""
     batch, sends = run.batch, run.site.uplink == "decided"
     plain = Plain(batch, seed, run.site, Keyed(keys_of(batch.seeds[seed : seed + 1], batch.shape[1])[0]))
-    x, y, wrong = run.kept.compute[:, seed], run.kept.bandwidth[:, seed], 0
-    for step in range(batch.horizon):
+    x, y, over = run.kept.compute[:, seed], run.kept.bandwidth[:, seed], int(batch.deadline[seed].max()) + 1
+    state, given, sent = np.zeros(x.shape, np.int8), x.tolist(), y.tolist()
+    for step in range(batch.horizon if y[over - 1 :].any() else min(over, batch.horizon)):
         plain.open(step, watched=False)
-        state = np.array(plain.state)
-        ready[step] = state == COMPUTING
-        astray = (x[step] > 0.0) & ~ready[step]
-        wrong += int(astray.sum()) + (int(((y[step] > 0.0) & (state != SENDING)).sum()) if sends else 0)
-        plain.close(step, np.where(astray, 0.0, x[step]).tolist(), y[step].tolist(), range(batch.shape[1]))
+        state[step] = plain.state
+        served = [0.0 if s != COMPUTING and z > 0.0 else z for s, z in zip(plain.state, given[step], strict=True)]
+        plain.close(step, served, sent[step], plain.tasks)
+    state[step + 1 :] = plain.state  # the last deadline is over
+    ready[:] = state == COMPUTING
+    wrong = int(((x > 0.0) & ~ready).sum()) + (int(((y > 0.0) & (state != SENDING)).sum()) if sends else 0)
     return plain, wrong
 
 
@@ -137,11 +139,12 @@ def _starved(work: Floats, cap: Floats, failed: Floats, x: Floats, ready: Floats
 
 def _servers(run: Run) -> float:
     """The worst of: a server beyond its speed, a task for longer than the step, rates that nobody ran."""
-    ran, speeds = run.kept.ran, run.site.speeds
-    beyond = (ran.sum(axis=2) - speeds).max()
-    longer = ((ran / speeds).sum(axis=3) - 1.0).max() * speeds.max()
-    apart = np.abs(ran.sum(axis=3) - run.kept.compute).max()
-    return max(float(beyond), float(longer), float(apart), 0.0)
+    some = run.kept.ran.any(axis=(1, 2, 3)) | run.kept.compute.any(axis=(1, 2))  # steps in which anything ran
+    ran, speeds = run.kept.ran[some], run.site.speeds
+    beyond = (ran.sum(axis=2) - speeds).max(initial=0.0)
+    longer = ((ran / speeds).sum(axis=3) - 1.0).max(initial=0.0) * speeds.max()
+    apart = np.abs(ran.sum(axis=3) - run.kept.compute[some]).max(initial=0.0)
+    return max(float(beyond), float(longer), float(apart))
 
 
 def _energy(run: Run) -> Floats:

@@ -24,15 +24,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import InputError, refuse_if
-from equipoise.kernels import Bools, Floats, Ints, inner, kernel
+from equipoise.kernels import Floats, Ints, inner, kernel
 from equipoise.linear_program import run, solver_of
-from equipoise.share._arithmetic import keys_of, normal
+from equipoise.share._arithmetic import keys_of
 from equipoise.share.site import Site
 from equipoise.share.step import DUST, SLACK, ready_steps
-from equipoise.share.workload import Batch, Workload, work_of_curves
+from equipoise.share.task import least_work
+from equipoise.share.workload import Batch, Workload
 
 if TYPE_CHECKING:
     import highspy
@@ -184,36 +184,20 @@ def _luckiest(batch: Batch, row: int, tests: Ints, most: Floats) -> Floats:
 
     The k-th test comes after k grants: it counts if its work can be computed in k slots. 0: it accepts the first error.
     """
-    keys = keys_of(batch.seeds[row : row + 1], batch.shape[1])[0]
-    noise = _noises(keys, tests)
-    columns = (getattr(batch, name)[row][:, None] for name in ("a", "b", "floor", "table", "target", "sigma"))
-    a, b, floor, table, target, sigma = (np.repeat(column, noise.shape[1], axis=1) for column in columns)
-    found = work_of_curves(a, b, floor, target - sigma * noise, table, batch.table_samples, batch.table_errors)
-    k = np.arange(1, noise.shape[1] + 1)
-    found[(found > k * (most[:, None] + SLACK)) | (k > tests[:, None])] = np.inf
-    least = found.min(axis=1, initial=np.inf)
+    keys, least = keys_of(batch.seeds[row : row + 1], batch.shape[1])[0], np.full(batch.shape[1], np.inf)
+    laws = np.array([*(getattr(batch, name)[row] for name in ("a", "b", "floor", "target", "sigma")), most + SLACK])
+    least_work(keys, tests, laws, batch.table[row], batch.table_samples, batch.table_errors, least)
     return np.where(least <= 1.0, 0.0, least)
-
-
-@kernel
-def _noises(keys: NDArray[np.uint64], tests: Ints) -> Floats:
-    """The noise of every test of every task, as many columns as the most tests."""
-    most = 0
-    for n in tests:
-        most = max(most, n)
-    noise = np.zeros((len(keys), most))
-    for i in range(len(keys)):
-        for k in range(tests[i]):
-            noise[i, k] = normal(keys[i], k + 2)
-    return noise
 
 
 def lp_optimum(jobs: OracleTasks) -> float:
     """The optimum of the linear program, and those whom any grant finishes, in tasks."""
     if not jobs.count:
         return float(jobs.free)
-    computed = np.zeros((jobs.count, jobs.slots))
-    fill_slots(np.argsort(jobs.work), jobs.work, jobs.ready, jobs.end, jobs.most, jobs.capacity, computed)
+    computed, order = np.zeros((jobs.count, jobs.slots)), np.argsort(jobs.work)
+    # Made here and not in the kernel: to compile how an array is made takes longer than all of this.
+    free, notes = np.full(jobs.slots, jobs.capacity), np.zeros((5, max(jobs.slots, jobs.count)), np.int64)
+    fill_slots(order, jobs.work, jobs.ready, jobs.end, jobs.most, computed, free, notes)
     if Uplink(jobs).fits(computed):
         return jobs.free + float((computed.sum(axis=1) / jobs.work).sum())
     return jobs.free + Program(jobs).solve()
@@ -221,19 +205,14 @@ def lp_optimum(jobs: OracleTasks) -> float:
 
 @kernel
 def fill_slots(
-    order: Ints, work: Floats, ready: Ints, end: Ints, most: Floats, capacity: float, computed: Floats
+    order: Ints, work: Floats, ready: Ints, end: Ints, most: Floats, computed: Floats, free: Floats, notes: Ints
 ) -> None:
     """Greedy on the polymatroid: each task in `order` gets as much of its work as the slots can carry besides the earlier.
 
     Late slots first, so that its data has time; when they are full, earlier tasks move along augmenting paths.
+    `free` is the capacity of each slot, and what it has left in the end; `notes` are zeros, for `_free_slot`.
     """
-    tasks, slots = computed.shape
-    dust, free = 1e-13 * capacity, np.empty(slots)
-    for t in range(slots):
-        free[t] = capacity
-    closed = np.zeros(slots, np.bool_)  # no path leads from here to a free slot, nor ever will
-    from_slot, by_task = np.empty(slots, np.int64), np.empty(slots, np.int64)
-    asked, queue = np.empty(tasks, np.bool_), np.empty(slots, np.int64)
+    from_slot, by_task, dust = notes[0], notes[1], 1e-13 * free[0]  # of the site's capacity: nothing is taken yet
     for i in order:
         left = work[i]
         for t in range(end[i] - 1, ready[i] - 1, -1):
@@ -242,36 +221,43 @@ def fill_slots(
             free[t] -= part
             left -= part
         while left > dust:
-            found = _free_slot(i, ready, end, most, dust, free, closed, computed, from_slot, by_task, asked, queue)
+            found = _free_slot(i, ready, end, most, dust, computed, free, notes)
             if found < 0:
                 break
-            left -= _augment(found, left, most, free, computed, from_slot, by_task)
+            part, t = min(left, free[found]), found  # as much as every step of the path allows
+            while t >= 0:
+                part = min(part, most[by_task[t]] - computed[by_task[t], t])
+                if from_slot[t] >= 0:
+                    part = min(part, computed[by_task[t], from_slot[t]])
+                t = from_slot[t]
+            free[found] -= part
+            left -= part
+            t = found
+            while t >= 0:
+                computed[by_task[t], t] += part
+                if from_slot[t] >= 0:
+                    computed[by_task[t], from_slot[t]] -= part
+                t = from_slot[t]
 
 
 @inner
 def _free_slot(
-    i: int,
-    ready: Ints,
-    end: Ints,
-    most: Floats,
-    dust: float,
-    free: Floats,
-    closed: Bools,
-    computed: Floats,
-    from_slot: Ints,
-    by_task: Ints,
-    asked: Bools,
-    queue: Ints,
+    i: int, ready: Ints, end: Ints, most: Floats, dust: float, computed: Floats, free: Floats, notes: Ints
 ) -> int:
-    """Breadth first from task i over slots where it could do more, through tasks that could do less there; -1: none."""
-    tasks = computed.shape[0]
+    """Breadth first from task i over slots where it could do more, through tasks that could do less there; -1: none.
+
+    `notes`: from which slot each is reached, by which task, the queue, whether it is closed (no path leads from it to a
+    free slot, nor ever will); and whether each task was asked.
+    """
+    tasks, slots = computed.shape
+    from_slot, by_task, queue, closed, asked = notes[0], notes[1], notes[2], notes[3], notes[4]
     for k in range(tasks):
-        asked[k] = False
-    for t in range(len(by_task)):
+        asked[k] = 0
+    for t in range(slots):
         by_task[t] = -1
     head, tail, j, here = 0, 0, i, -1
     while True:
-        asked[j] = True
+        asked[j] = 1
         for t in range(end[j] - 1, ready[j] - 1, -1):
             if by_task[t] < 0 and not closed[t] and computed[j, t] < most[j] - dust:
                 by_task[t], from_slot[t] = j, here
@@ -283,7 +269,7 @@ def _free_slot(
         while j < 0:
             if head == tail:
                 for k in range(tail):
-                    closed[queue[k]] = True
+                    closed[queue[k]] = 1
                 return -1
             here = queue[head]
             for k in range(tasks):
@@ -292,27 +278,6 @@ def _free_slot(
                     break
             if j < 0:
                 head += 1
-
-
-@inner
-def _augment(
-    found: int, left: float, most: Floats, free: Floats, computed: Floats, from_slot: Ints, by_task: Ints
-) -> float:
-    """Move as much as every step of the path allows, and say how much."""
-    part, t = min(left, free[found]), found
-    while t >= 0:
-        part = min(part, most[by_task[t]] - computed[by_task[t], t])
-        if from_slot[t] >= 0:
-            part = min(part, computed[by_task[t], from_slot[t]])
-        t = from_slot[t]
-    free[found] -= part
-    t = found
-    while t >= 0:
-        computed[by_task[t], t] += part
-        if from_slot[t] >= 0:
-            computed[by_task[t], from_slot[t]] -= part
-        t = from_slot[t]
-    return float(part)
 
 
 class Uplink:

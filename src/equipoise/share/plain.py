@@ -108,34 +108,36 @@ class Plain:
         names = ("arrival", "deadline", "data", "target", "delay", "a", "b", "floor", "sigma", "table", "work")
         self.of = {name: getattr(self.batch, name)[self.row].tolist() for name in names}
         self.cap = np.minimum(self.batch.speed[self.row], self.site.most_per_task).tolist()
+        self.size = float(self.site.capacities.sum()) / len(self.site.servers)  # of a server, in the mean
         self.played = Played([-1] * n, self.of["arrival"])
 
     def open(self, step: int, watched: bool = True) -> None:
         """Arrivals, delays that end, deadlines; an equal uplink; looks at all who are ready, if anybody watches."""
-        equal, of = self.site.uplink == "equal", self.of
-        for i in self.tasks:
-            if self.state[i] == PENDING and of["arrival"][i] <= step:
-                self.state[i], self.since[i] = (DELAYED if equal or of["data"][i] <= NOTHING else SENDING), step
-            if self.state[i] == DELAYED and step >= self.since[i] + of["delay"][i]:
-                self.state[i] = SENDING if equal else COMPUTING
+        equal, of, state, deadline = self.site.uplink == "equal", self.of, self.state, self.of["deadline"]
+        live = [i for i in self.tasks if state[i] < DONE]
+        for i in live:
+            if state[i] == PENDING and of["arrival"][i] <= step:
+                state[i], self.since[i] = (DELAYED if equal or of["data"][i] <= NOTHING else SENDING), step
+            if state[i] == DELAYED and step >= self.since[i] + of["delay"][i]:
+                state[i] = SENDING if equal else COMPUTING
                 self.ready[i] = -1 if equal else step
-            if SENDING <= self.state[i] <= COMPUTING and step >= of["deadline"][i]:
-                self.state[i] = FAILED
+            if step >= deadline[i] and SENDING <= state[i] <= COMPUTING:
+                state[i] = FAILED
         if equal:
-            self._send_equally(step)
+            self._send_equally(step, live)
         if self.site.observes == "ready" and watched:
-            for i in self.tasks:
-                if self.state[i] == COMPUTING:
+            for i in live:
+                if state[i] == COMPUTING:
                     self.looks[i] += 1
                     self.errors[i] = self.seen(i, self.draws.look(i, self.looks[i]))
 
-    def _send_equally(self, step: int) -> None:
-        waiting = [i for i in self.tasks if self.state[i] in (SENDING, DELAYED)]
+    def _send_equally(self, step: int, live: Sequence[int]) -> None:
+        waiting = [i for i in live if SENDING <= self.state[i] <= DELAYED]
+        least, most, bandwidth = 1.0 - self.site.rate_jitter, 1.0 + self.site.rate_jitter, self.site.bandwidth
         for i in waiting:
             if self.state[i] == SENDING:
-                least, most = 1.0 - self.site.rate_jitter, 1.0 + self.site.rate_jitter
-                part = self.site.bandwidth / len(waiting) * (least + (most - least) * self.draws.rate(i, step))
-                if math.isinf(self.site.bandwidth):  # all of it, and no more
+                part = bandwidth / len(waiting) * (least + (most - least) * self.draws.rate(i, step))
+                if math.isinf(bandwidth):  # all of it, and no more
                     part = self.of["data"][i]
                 self.sent[i] += part
                 self.played.sent += part
@@ -158,8 +160,8 @@ class Plain:
     def close(self, step: int, compute: Sequence[float], bandwidth: Sequence[float], order: Sequence[int]) -> None:
         """Send and compute what was decided, in this order of tasks."""
         site, total = self.site, 0.0
-        for i in self.tasks:
-            if site.uplink == "decided" and bandwidth[i] > 0.0:
+        for i in self.tasks if site.uplink == "decided" else ():
+            if bandwidth[i] > 0.0:
                 part = min(bandwidth[i], self.of["data"][i] - self.sent[i])
                 self.sent[i] += part
                 self.played.sent += part
@@ -182,5 +184,5 @@ class Plain:
             if done:
                 self.state[i], self.played.done_at[i] = DONE, step + 1
         if site.power == "per_sample" and anyone:
-            idle = len(site.servers) - math.ceil(total / (float(site.capacities.sum()) / len(site.servers)))
+            idle = len(site.servers) - math.ceil(total / self.size)
             self.played.energy += site.idle_power * max(idle, 0)

@@ -69,15 +69,17 @@ def emptiest(speeds: Floats, load: Floats) -> int:
     return best
 
 
-@kernel
 def show_where(last: Int32s, compute: Floats, speeds: Floats, ran: Floats, home: Ints) -> None:
     """A schedule on servers of what the pool computed, for who keeps it."""
-    seeds, tasks = compute.shape
-    rates, load, order = np.empty(tasks), np.empty(len(speeds)), np.empty(tasks, INDEX)
-    for s in range(seeds):
-        for i in range(tasks):
-            rates[i] = compute[s, i]
-        place(rates, home, last[s], speeds, True, load, ran[s : s + 1], order)
+    _place_all(compute.copy(), home, last, speeds, np.empty(len(speeds)), ran, np.empty(compute.shape[1], INDEX))
+
+
+@kernel
+def _place_all(
+    rates: Floats, home: Ints, last: Int32s, speeds: Floats, load: Floats, ran: Floats, order: Indices
+) -> None:
+    for s in range(len(rates)):
+        place(rates[s], home, last[s], speeds, True, load, ran[s : s + 1], order)
 
 
 @inner

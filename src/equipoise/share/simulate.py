@@ -209,7 +209,9 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
     kept = Trace.empty(batch, len(site.servers)) if trace else None
     own = trace or not rule.fluid or rule.switch_cost > 0  # decisions are copied: they may be lowered, or are kept
     watched = trace or not is_blind(policy)
-    for step in range(batch.horizon):
+    # Beyond the last deadline nobody is left to decide about, and where idle steps cost nothing they are not played.
+    steps = min(batch.horizon, int(batch.deadline.max()) + 1) if site.power == "per_sample" else batch.horizon
+    for step in range(steps):
         site_step.open_step(step, now, view, rule, watched)
         decision = decider.decide(view._replace(step=step))
         bandwidth, compute, server = arrays_of(decision, policy, step, batch.shape, own)
@@ -220,6 +222,9 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
         refuse(fault, policy, step, batch, now.state, rule)
         if kept is not None:
             kept.after(step, bandwidth, compute, now, view)
+    if kept is not None:
+        for rows in (kept.state, kept.samples, kept.error, kept.sent):
+            rows[steps:] = rows[steps - 1]
     return run_of(policy, site, batch, now, kept)
 
 
@@ -303,9 +308,8 @@ def _floats(value: object, own: bool) -> Floats | None:
         return None
     if own:
         return np.array(array, float, order="C")
-    flags = array.flags
-    ready = array.dtype == float and flags.c_contiguous and flags.writeable
-    return array if ready else np.require(array, float, ["C", "W"])
+    ours = array.dtype == float and array.flags.carray  # what a policy of ours gives; to ask costs less than to require
+    return array if ours else np.require(array, float, ["C", "W"])
 
 
 def refuse(

@@ -1,7 +1,8 @@
 """Policies x loads x seeds: everyone meets the same tasks, so that differences are paired and have standard errors."""
 
+import math
 import numbers
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import product
@@ -88,14 +89,13 @@ class Sweep(Result):
     @property
     def seed_rows(self) -> list[Row]:
         """One plain dict per policy, load and seed: the raw numbers behind every mean."""
-        cells = product(self.loads, self.names, range(len(self.seeds)))
-        return [self._seed_row(name, load, k) for load, name, k in cells]
+        return [row for load, name in product(self.loads, self.names) for row in self._seed_rows(name, load)]
 
-    def _seed_row(self, name: str, load: int, k: int) -> Row:
-        cell = self.measured[name, load]
-        row = {"policy": name, "load": load, "seed": int(self.seeds[k])}
-        row |= {measure: _plain(cell[measure][k]) for measure in MEASURES}
-        return row | {"oracle": _plain(self.bounds[load][k])}
+    def _seed_rows(self, name: str, load: int) -> Iterator[Row]:
+        cell, heads = self.measured[name, load], ("policy", "load", "seed", *MEASURES, "oracle")
+        columns = [map(_plain, values.tolist()) for values in (*(cell[m] for m in MEASURES), self.bounds[load])]
+        for values in zip(self.seeds.tolist(), *columns, strict=True):
+            yield dict(zip(heads, (name, load, *values), strict=True))
 
     @property
     def baseline(self) -> str:
@@ -203,10 +203,9 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def _plain(value: float) -> float | int | None:
     """A number as JSON and CSV have it; nothing for nan."""
-    number = float(value)
-    if not np.isfinite(number):
+    if not math.isfinite(value):
         return None
-    return int(number) if number == int(number) else number
+    return int(value) if value.is_integer() else value
 
 
 def certify(result: Sweep, policies: Sequence[Policy]) -> Certificate:

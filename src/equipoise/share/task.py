@@ -16,7 +16,8 @@ import numpy as np
 from equipoise.document import Row
 from equipoise.errors import InputError, refuse_if, refuse_negative, refuse_unknown, refuse_words, said_of
 from equipoise.frames import Frame, need_columns, rows_of
-from equipoise.kernels import Floats, kernel
+from equipoise.kernels import Floats, Indices, Ints, kernel
+from equipoise.share._arithmetic import normal
 
 if TYPE_CHECKING:
     from equipoise.share.workload import Batch
@@ -113,6 +114,26 @@ def table_work(samples: Floats, errors: Floats, target: float) -> float:
             share = (errors[k - 1] - target) / (errors[k - 1] - errors[k])
             return float(samples[k - 1] * (samples[k] / samples[k - 1]) ** share)
     return math.inf
+
+
+@kernel
+def least_work(
+    keys: Indices, tests: Ints, laws: Floats, table: Ints, samples: Floats, errors: Floats, least: Floats
+) -> None:
+    """Lower `least` to the work at which one of a task's tests would accept its error, each with its own noise.
+
+    `laws`: a, b, floor, target, sigma, and what a task can compute in a slot; the k-th test comes after k slots. `table` is
+    the row of its recorded curve, or -1: a power law.
+    """
+    for i in range(len(least)):
+        for k in range(1, tests[i] + 1):
+            target = laws[3, i] - laws[4, i] * normal(keys[i], k + 1)
+            if table[i] >= 0:
+                work = table_work(samples[table[i]], errors[table[i]], target)
+            else:
+                work = power_work(laws[0, i], laws[1, i], laws[2, i], target)
+            if work <= k * laws[5, i]:
+                least[i] = min(least[i], work)
 
 
 PENDING, SENDING, DELAYED, COMPUTING, DONE, FAILED = range(6)

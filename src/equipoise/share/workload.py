@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -16,9 +17,9 @@ from equipoise._short import short_repr
 from equipoise.document import Plain, Row
 from equipoise.errors import InputError, refuse_if, refuse_words, unknown_name
 from equipoise.frames import Frame
-from equipoise.kernels import Floats, Ints, kernel
+from equipoise.kernels import Floats, Ints
 from equipoise.share.site import Site
-from equipoise.share.task import Task, power_work, table_work
+from equipoise.share.task import Task, least_work
 from equipoise.share.view import Prior
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ SEEDS_MOST = 10_000_000  # at once
 DESCRIBED_PRIOR = Prior(mean=(-0.0134, 0.3585), variance=(0.0135, 0.0, 0.00392))
 AUTHORS_PRIOR = Prior(mean=(0.1239, 0.45), variance=(0.0322, 0.0, 0.02083))
 Draws = Literal["ranges", "authors"]
-WORDS = 24  # of 32 bits that the authors' seven draws of a task take, on average 13
+WORDS = 16  # of 32 bits that the authors' seven draws of a task take, on average 13
+CELLS = 50_000  # seeds x tasks that are drawn at once
 
 
 @dataclass(frozen=True)
@@ -219,16 +221,23 @@ class Workload:
         refuse_if(load > LOAD_MOST, f"a load of {load:,} tasks; expected at most {LOAD_MOST:,}", code="load.range")
         refuse_if(load < 1, f"a load of {load!r} tasks; expected at least one", code="load.range")
         if self.draws == "authors":
-            seven = np.stack([_next_tasks(_generator(seed), int(load), self._seven)[0] for seed in numbers.tolist()])
+            size = max(1, CELLS // int(load))
+            words = (partial(_first_words, numbers[at : at + size]) for at in range(0, len(numbers), size))
+            seven = np.concatenate([_next_tasks(words_of, int(load), self._seven)[0] for words_of in words], axis=1)
             return self._batch(numbers, self._by_authors(seven, numbers, site))
         return self._batch(numbers, self._drawn(int(load), numbers, site))
 
     def draw_from(self, generator: RandomState, load: int) -> Batch:
         """The tasks that the authors' code would draw next from this generator, which moves on by these draws."""
-        found, used = _next_tasks(generator, load, self._seven)
-        generator.randint(0, 2**32, used, dtype=np.uint32)
-        numbers = np.zeros(1, np.int64)
-        return self._batch(numbers, self._by_authors(found[None], numbers, self.site))
+        state, numbers = generator.get_state(), np.zeros(1, np.int64)
+
+        def words_of(count: int) -> NDArray[np.uint32]:
+            generator.set_state(state)
+            return generator.randint(0, 2**32, (1, count), dtype=np.uint32)
+
+        found, used = _next_tasks(words_of, load, self._seven)
+        words_of(used[0])
+        return self._batch(numbers, self._by_authors(found, numbers, self.site))
 
     @property
     def _seven(self) -> Floats:
@@ -236,8 +245,8 @@ class Workload:
         return np.array([self.arrival, self.a, self.b, self.deadline, self.target, self.speed or (1.0, 1.0), self.data])
 
     def _by_authors(self, found: Floats, numbers: Ints, site: Site) -> Row:
-        """What was drawn [seed, draw, task] as columns; tasks keep the order of their numbers."""
-        arrival, a, b, slack, target, speed, data = (found[:, k] for k in range(7))
+        """What was drawn [draw, seed, task] as columns; tasks keep the order of their numbers."""
+        arrival, a, b, slack, target, speed, data = found
         normal = np.zeros(a.shape)
         if site.jitter > 0.0:
             normal[:] = [np.random.default_rng([s, a.shape[1]]).standard_normal(a.shape[1]) for s in numbers.tolist()]
@@ -313,64 +322,53 @@ def _delays(site: Site, normal: Floats) -> Ints:
     return np.clip(np.round(site.delay + site.jitter * normal), 0, DELAY_MOST).astype(np.int64)
 
 
-def _generator(seed: int) -> RandomState:
-    """NumPy's legacy generator (MT19937), as the authors use it."""
-    return RandomState(seed if seed < 2**32 else [seed % 2**32, seed // 2**32])
+def _first_words(seeds: Ints, count: int) -> NDArray[np.uint32]:
+    """The first words of 32 bits of NumPy's legacy generator (MT19937), as the authors use it, with each seed."""
+    generator, words = RandomState(0), np.empty((len(seeds), count), np.uint32)
+    for row, seed in enumerate(seeds.tolist()):
+        generator.seed(seed if seed < 2**32 else [seed % 2**32, seed // 2**32])
+        words[row] = generator.randint(0, 2**32, count, dtype=np.uint32)
+    return words
 
 
-def _next_tasks(generator: RandomState, load: int, ranges: Floats) -> tuple[Floats, int]:
-    """The authors' next seven draws for each task [draw, task], and how many words of 32 bits they take."""
-    found, count, used, state = np.empty((7, load)), WORDS * load + 100, -1, generator.get_state()
-    while used < 0:
-        used = _seven_draws(generator.randint(0, 2**32, count, dtype=np.uint32), ranges, found)
-        generator.set_state(state)
-        count *= 2
-    return found, used
+def _next_tasks(
+    words_of: Callable[[int], NDArray[np.uint32]], load: int, ranges: Floats, words_each: int = WORDS
+) -> tuple[Floats, Ints]:
+    """The authors' next seven draws for each task [draw, seed, task], and how many words of 32 bits each seed takes.
 
-
-@kernel
-def _seven_draws(words: NDArray[np.uint32], ranges: Floats, found: Floats) -> int:
-    """Fill `found` [draw, task] as `randint` (draws 0 and 3) and `uniform` of the legacy generator would; words used.
-
-    Whole numbers come from the lowest bits of a word, again until they are in range; others from 53 bits of two words.
-    -1: there were too few words.
+    As `randint` (draws 0 and 3) and `uniform` of the legacy generator make them of the words [seed, word] of each: whole
+    numbers of the lowest bits of a word, again until they are in range; others of 53 bits of two words.
     """
-    at, most = 0, len(words) - 2
-    for i in range(found.shape[1]):
-        for k in range(7):
-            low, high = ranges[k]
-            if at > most:
-                return -1
-            if k != 0 and k != 3:
-                bits = (words[at] >> 5) * 67108864.0 + (words[at + 1] >> 6)
-                found[k, i] = low + (high - low) * (bits / 9007199254740992.0)
-                at += 2
-                continue
-            span, mask = np.int64(max(np.floor(high) - np.floor(low) - 1.0, 0.0)), 0
-            while mask < span:
-                mask = 2 * mask + 1
-            value = span + 1 if span > 0 else 0
-            while value > span and at <= most:
-                value = words[at] & mask
-                at += 1
-            found[k, i] = np.floor(low) + value
-    return at
+    lows, count = np.floor(ranges[[0, 3], 0]), words_each * load + 100
+    spans = np.maximum(np.floor(ranges[[0, 3], 1]) - lows - 1.0, 0.0).astype(int).tolist()
+    masks, takes = [2 ** span.bit_length() - 1 for span in spans], np.minimum(spans, 1)  # one alone takes no word
+    words = words_of(count).ravel()
+    begin, every = np.arange(0, words.size, count), np.arange(words.size)
+    # Where the next word in range is, from each word on. One in the row of another seed shows that there were too few.
+    fits = [np.where((words & mask) <= span, every, words.size) for mask, span in zip(masks, spans, strict=True)]
+    fits = [np.minimum.accumulate(fit[::-1])[::-1].copy() for fit in fits]
+    at, found = begin, np.empty((2, len(begin), load), np.int64)
+    for i in range(load):
+        for k, others in ((0, 4), (1, 6)):
+            found[k, :, i] = fits[k].take(at, mode="clip")
+            at = found[k, :, i] + (takes[k] + others)
+    if (at - begin).max() > count:
+        return _next_tasks(words_of, load, ranges, 2 * words_each)
+    arrival, slack = (low + (words[at] & mask) for low, at, mask in zip(lows, found, masks, strict=True))
+    pairs = [found[k] + takes[k] + after for k, after in ((0, 0), (0, 2), (1, 0), (1, 2), (1, 4))]
+    parts = [((words[at] >> 5) * 67108864.0 + (words[at + 1] >> 6)) / 9007199254740992.0 for at in pairs]
+    real = [low + (high - low) * part for (low, high), part in zip(ranges[[1, 2, 4, 5, 6]], parts, strict=True)]
+    return np.array([arrival, *real[:2], slack, *real[2:]]), at - begin
 
 
-@kernel
 def work_of_curves(
     a: Floats, b: Floats, floor: Floats, target: Floats, table: Ints, samples: Floats, errors: Floats
 ) -> Floats:
     """Samples that every task must compute."""
-    work = np.empty(a.shape)
-    for row in range(a.shape[0]):
-        for i in range(a.shape[1]):
-            k = table[row, i]
-            if k >= 0:
-                work[row, i] = table_work(samples[k], errors[k], target[row, i])
-            else:
-                work[row, i] = power_work(a[row, i], b[row, i], floor[row, i], target[row, i])
-    return work
+    work, nobody = np.full(a.size, np.inf), np.zeros(a.size, np.uint64)
+    laws = np.array([a, b, floor, target, np.zeros(a.shape), np.full(a.shape, np.inf)]).reshape(6, -1)  # without noise
+    least_work(nobody, np.ones(a.size, np.int64), laws, table.ravel(), samples, errors, work)
+    return work.reshape(a.shape)
 
 
 def seed_numbers(seeds: int | Iterable[int]) -> Ints:
