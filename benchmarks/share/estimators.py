@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import log_ndtr, ndtri_exp
 
 from equipoise.cli.output import show
 from equipoise.document import Row
@@ -28,7 +29,7 @@ from equipoise.kernels import Bools, Floats
 from equipoise.present.text import fixed
 from equipoise.present.values import Cell, Cells, Column, Table, Text
 from equipoise.share.estimators import ESTIMATORS, Estimate, Estimator
-from equipoise.share.estimators._base import PARTS, outlook
+from equipoise.share.estimators._base import PARTS, Fit
 from equipoise.share.site import Site
 from equipoise.share.step import empty_view, rules
 from equipoise.share.task import COMPUTING, DONE, table_error
@@ -132,6 +133,19 @@ def score(
     return rows
 
 
+def outlook(fit: Fit, view: View, estimate: Estimate) -> Floats:
+    """Quantiles of the samples still needed, [seeds, tasks, PARTS]; of a lognormal unless the fit knows better."""
+    own = getattr(fit, "outlook", None)
+    if own is not None:
+        return np.asarray(own(view, estimate))
+    u, said, spread = (np.arange(PARTS) + 0.5) / PARTS, estimate.log_work[..., None], estimate.spread[..., None]
+    known, spread = view.active & estimate.known, np.maximum(spread, SPREAD_LEAST)
+    with np.errstate(invalid="ignore"):  # of tasks of which nothing is known
+        z = (np.log(np.maximum(view.samples, 1e-9))[..., None] - said) / spread
+        work = np.exp(said - spread * ndtri_exp(np.log1p(-u) + log_ndtr(-z)))
+    return np.where(known[..., None], np.maximum(work - view.samples[..., None], 0.0), 0.0)
+
+
 def steps_to(amounts: Sequence[float]) -> list[float]:
     """Samples done after each step: small probes, then doubled, then PACE a step; every amount is one of them."""
     last = max(amounts)
@@ -209,8 +223,6 @@ def between(quantiles: Floats, u: float) -> Floats:
 
 def log_density(log_work: Floats, spread: Floats, done: float, truth: Floats) -> Floats:
     """ln of the density of ln W at the truth, given W beyond `done`; at the cap, of the chance to be there or beyond."""
-    from scipy.special import log_ndtr
-
     cap, z = np.log(CAP), (truth - log_work) / spread
     inside = -0.5 * z * z - np.log(spread * np.sqrt(2.0 * np.pi))
     return np.asarray(np.where(truth < cap, inside, log_ndtr(-z)) - log_ndtr((log_work - done) / spread))

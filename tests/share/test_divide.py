@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from equipoise.share import count, equal, first, greedy, share_out
@@ -85,6 +85,8 @@ def test_equal_is_max_min_fair(case):
 
 
 @given(st.lists(st.floats(0, 1e300), min_size=1, max_size=6), st.floats(0, 1e6))
+@example([3.7e-158], 3.7e-158)
+@example([5e-324], 0.6)
 def test_extreme_weights_never_give_more_than_there_is(weights, total):
     """Weights of any size, the smallest floats included: the sum stays within the total."""
     weight = np.array([weights])

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from scipy import integrate, stats
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "share"))
-from estimators import AMOUNTS, CAP, Mean, between, log_density, main, score, steps_to, true_errors
+from estimators import AMOUNTS, CAP, Mean, between, log_density, main, outlook, score, steps_to, true_errors
 
 from equipoise.share import Workload
 from equipoise.share.estimators import ESTIMATORS, Analogue, Bayes, Estimate, LogLinear, TrueWork
 from equipoise.share.estimators._base import PARTS
-from equipoise.share.task import Curve
+from equipoise.share.site import Site
+from equipoise.share.step import empty_view, rules
+from equipoise.share.task import COMPUTING, Curve
 from equipoise.share.view import Scene, View
 from refusals import refused
 
@@ -111,6 +113,17 @@ def test_quantiles_between_those_of_an_outlook_are_nearly_the_normals():
     eight = stats.norm.ppf((np.arange(PARTS) + 0.5) / PARTS)[None, :]
     for u in (0.1, 0.5, 0.9):
         assert between(eight, u)[0] == pytest.approx(stats.norm.ppf(u), abs=0.07)
+
+
+def test_an_outlook_holds_the_quantiles_of_the_lognormal_beyond_what_is_done():
+    """Against scipy's truncated normal, for an estimator that has no votes of its own; nothing where nothing is known."""
+    view = empty_view((1, 2), rules(Site()))
+    view.state[:], view.samples[:] = COMPUTING, 40.0
+    said = Estimate(np.zeros((1, 2)), np.array([[4.0, np.nan]]), np.array([[0.6, np.inf]]))
+    ahead = outlook(object(), view, said)[0]
+    cut = stats.truncnorm((np.log(40.0) - 4.0) / 0.6, np.inf, 4.0, 0.6)
+    assert ahead[0] == pytest.approx(np.exp(cut.ppf((np.arange(PARTS) + 0.5) / PARTS)) - 40.0, rel=1e-6)
+    assert (ahead[1] == 0.0).all()
 
 
 @pytest.mark.parametrize("done", [2.0, 5.0, 6.5])

@@ -202,7 +202,7 @@ def _share_out(weight: Floats, who: Bools, most: Floats, total: Floats, given: F
             keep, whole = 0, left
             for k in range(n):
                 i = open_[k]
-                if w[i * weight_column] * whole / weights >= m[i * most_column]:
+                if w[i * weight_column] / weights * whole >= m[i * most_column]:
                     given[s, i] = m[i * most_column]
                     left -= m[i * most_column]
                 else:
@@ -211,6 +211,6 @@ def _share_out(weight: Floats, who: Bools, most: Floats, total: Floats, given: F
             if keep == n:
                 for k in range(n):
                     i = open_[k]
-                    given[s, i] = w[i * weight_column] * whole / weights
+                    given[s, i] = w[i * weight_column] / weights * whole
                 break
             n = keep

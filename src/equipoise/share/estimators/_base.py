@@ -39,21 +39,6 @@ class Fit(Protocol):
         """Where every active task stands."""
 
 
-def outlook(fit: Fit, view: View, estimate: Estimate) -> Floats:
-    """Quantiles of the samples still needed, [seeds, tasks, PARTS]; of a lognormal unless the fit knows better."""
-    own = getattr(fit, "outlook", None)
-    if own is not None:
-        return np.asarray(own(view, estimate))
-    from scipy.special import log_ndtr, ndtri_exp  # heavy
-
-    u, said, spread = (np.arange(PARTS) + 0.5) / PARTS, estimate.log_work[..., None], estimate.spread[..., None]
-    known, spread = view.active & estimate.known, np.maximum(spread, SURE)
-    with np.errstate(invalid="ignore"):  # of tasks of which nothing is known
-        z = (np.log(np.maximum(view.samples, 1e-9))[..., None] - said) / spread
-        work = np.exp(said - spread * ndtri_exp(np.log1p(-u) + log_ndtr(-z)))
-    return np.where(known[..., None], np.maximum(work - view.samples[..., None], 0.0), 0.0)
-
-
 class Estimator(Protocol):
     """Its settings; `start` gives a fresh fit. One that `needs_truth` makes its policy clairvoyant."""
 
