@@ -243,6 +243,15 @@ def test_whatever_the_numbers_a_table_fits(rows, width, name):
     assert all(str(row[0]) in "\n".join(lines) for row in rows)
 
 
+def test_a_table_that_may_drop_nothing_goes_on_below_with_its_names():
+    """Five wide columns at 80: names stand beside all of their numbers, whole."""
+    columns = [Column("policy", "left"), *(Column(f"column {k}") for k in range(4))]
+    text = shown(80, Table("T", columns, [["UARA+LARA", *["50.0 · 47.6 ±0.5 ±0.5"] * 4], ["SDF", *["1"] * 4]]))
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("50.0 · 47.6 ±0.5 ±0.5") == 4
+    assert all(line.startswith("UARA+LARA") for line in text.splitlines() if "47.6" in line)
+
+
 def test_certificates_and_key_numbers_are_whole_at_80_columns():
     """Meanings are broken over lines, numbers and names are not."""
     long = Certificate((Check.at_most("a_long_name_of_a_check", 1234567.0, 12345678.0, "a meaning " * 20),))

@@ -49,8 +49,10 @@ def drawn(value: Block | Certificate, width: int) -> RenderableType:
 
 
 def table(value: Table, width: int) -> Group:
-    """A title, the columns that fit, and a note. Those with the largest `drop` leave first; names are broken last."""
-    shown = _split(value, width) if value.split else [_kept(value, width)]
+    """A title, the columns that fit, and a note. Those with the largest `drop` leave first; then others stand below, and
+    only then names are broken."""
+    kept = list(range(len(value.columns))) if value.split else _kept(value, width)
+    shown = _split(value, kept, width) if kept else [kept]
     gone = [column.name for k, column in enumerate(value.columns) if not any(k in kept for kept in shown)]
     notes = [value.note, f"a wider terminal also shows {', '.join(gone)}" if gone else ""]
     title = [RichText(), RichText(value.title, style="bold")] if value.title else []
@@ -111,12 +113,12 @@ def _kept(value: Table, width: int) -> list[int]:
     return kept
 
 
-def _split(value: Table, width: int) -> list[list[int]]:
+def _split(value: Table, columns: Sequence[int], width: int) -> list[list[int]]:
     """The columns of each table, as many as fit; the first column is in all of them."""
-    found = [[0]]
-    for k in range(1, len(value.columns)):
+    found = [[columns[0]]]
+    for k in columns[1:]:
         if len(found[-1]) > 1 and _needs(value, [*found[-1], k]) > width:
-            found.append([0])
+            found.append([columns[0]])
         found[-1].append(k)
     return found
 
