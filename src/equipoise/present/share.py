@@ -211,7 +211,7 @@ def _published_table(document: Document) -> Table:
     for paper in papers:
         row, cells = ours[paper["policy"]], [paper["policy"]]
         for measure, digits in measures.items():
-            error = row["success_se"] if measure == "success" else None  # five with all of them are wider than 80 columns
+            error = row["success_se"] if measure == "success" else None  # all four would not fit 80 columns
             cells.append(f"{fixed(paper[measure], digits)} · {tight(row[measure], error, digits)}")
         body.append(cells)
     seeds = count(next(iter(ours.values()))["seeds"], "seed")
