@@ -96,14 +96,8 @@ class Bundles(Result):
         cell, best = self.played.measured[name, load], self.simple(load)
         mean, error = mean_and_error(cell["successes"])
         gap = self.played.gap(name, best, "successes", load) if best and best != name else None
-        row = {
-            "policy": name,
-            "load": load,
-            "bundles": len(self.played.seeds),
-            "successes": mean,
-            "successes_se": error,
-        }
-        row |= {"switches": float(cell["switches"].mean()), "against": best}
+        row: Row = {"policy": name, "load": load, "bundles": len(self.played.seeds), "successes": mean}
+        row |= {"successes_se": error, "switches": float(cell["switches"].mean()), "against": best}
         apart, apart_se = (gap.difference, gap.standard_error) if gap else (None, None)
         return row | {"difference": apart, "difference_se": apart_se}
 

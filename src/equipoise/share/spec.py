@@ -279,16 +279,12 @@ class ShareSpec(StudySpec):
     target: Span | None = ranged("Error at which a task has succeeded (.12:.22; described .147:.162).")
     speed: Span | None = ranged("A task's own limit, samples per step (20:50; described none).")
     sigma: float | None = drawn("Standard deviation of the noise in observed errors (.02; described .005).", "NUMBER")
-    horizon: Count | None = drawn(
-        "Steps that are played (60 + 2 for each task; described: until the last deadline).", "STEPS"
-    )
+    horizon: Count | None = drawn("Steps played (60 + 2 per task; described: until the last deadline).", "STEPS")
     prior_shift: float = of_workload(0.0, "Added to the mean of b that policies are told.", "NUMBER")
     curves: WholePath = drawn("Recording to replay (recorded); the shipped one unless given.", "FILE")
     tasks: Tasks | None = drawn("Tasks one by one instead of drawn ones.", only_in_file=True)
 
-    servers: Servers | None = of_site(
-        "Samples per step of each: 5x30 (usual), 30,30,60, or with power caps 5x30@4.", "SERVERS"
-    )
+    servers: Servers | None = of_site("Samples per step of each: 5x30 (usual), 30,30,60; power caps 5x30@4.", "SERVERS")
     bandwidth: float | None = of_site("Of the uplink, samples per step (100).", "NUMBER")
     uplink: str | None = of_site("Who divides it: decided (by the policy), equal (authors).", "WHO")
     delay: float | None = of_site("Mean steps of delay in the network (3).", "STEPS")
@@ -297,9 +293,7 @@ class ShareSpec(StudySpec):
     task_cap: float | None = of_site("Most samples per step for one task; the fastest server's unless given.", "NUMBER")
     power: str | None = of_site("Law of energy: per_sample (authors), pooled (described), per_node, linear.", "LAW")
     idle_power: float | None = of_site("Energy of an idle server in a step (.1; .25).", "NUMBER")
-    busy_power: float | None = of_site(
-        "What a fully used one adds (7.5); per_sample: what a sample costs (.5).", "NUMBER"
-    )
+    busy_power: float | None = of_site("What full use adds (7.5); per_sample: what a sample costs (.5).", "NUMBER")
     migration: str | None = of_site("When a task may change server: within a step, or between.", "WHEN")
     switch_cost: float | None = of_site("Steps lost when another task takes the only server over (0).", "STEPS")
     success: str | None = of_site("Error that success is judged on: observed, with its noise (authors), true.", "RULE")
@@ -345,10 +339,9 @@ class ShareSpec(StudySpec):
         """A setting that was changed but can have no effect is a misunderstanding: say so."""
         given = self.tasks is not None and self.by_hand
         replayed = self.preset == "recorded" and "preset is recorded, whose curves bring their own"
+        drawn = ("preset", "arrival", "data", "deadline", "speed", "sigma", "loads", "timeline_load")
         idle = {
-            **dict.fromkeys(
-                ("preset", "arrival", "data", "deadline", "speed", "sigma", "loads", "timeline_load"), given
-            ),
+            **dict.fromkeys(drawn, given),
             **dict.fromkeys(("a", "b", "target"), given or replayed),
             "curves": self.preset != "recorded" and f"preset is {self.preset} (add --preset recorded)",
         }
@@ -413,11 +406,8 @@ class ShareScene(StudyScene["Sweep"]):
                 found.append(f"task {k} {never}: {why}")
         for load in () if self.workload.tasks else self.spec.loads:
             work = self.workload.draw(load, self.spec.seed_numbers, self.site).work
-            hopeless = int((~(work < math.inf)).sum())
-            if hopeless:
-                found.append(
-                    f"{hopeless} of {work.size} drawn tasks at {load} {never}: their curves miss their targets"
-                )
+            if hopeless := int((~(work < math.inf)).sum()):
+                found.append(f"{hopeless} of {work.size} drawn tasks at {load} {never}: curves miss their targets")
         return found
 
 

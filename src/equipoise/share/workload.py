@@ -92,9 +92,7 @@ class Workload:
     horizon_per_task: int = 0  # added to it for each task of the load
     prior: Prior = DESCRIBED_PRIOR
     site: Site = field(default_factory=Site)  # where it is played unless another is named
-    draws: Draws = (
-        "ranges"  # "authors": their generator, seven draws for each task in their order; deadlines are floored
-    )
+    draws: Draws = "ranges"  # "authors": their generator and its seven draws for each task; deadlines are floored
     curves: Recording | None = None  # replayed instead of power laws
     tasks: tuple[Task, ...] = ()  # given by hand instead of drawn
 
@@ -270,15 +268,9 @@ class Workload:
         ranges = enumerate(getattr(self, name) for name in RANGES)
         arrival, data, relative, a, b, target = (low + (high - low) * uniform[:, k] for k, (low, high) in ranges)
         come = np.sort(np.floor(arrival)).astype(np.int64)
-        drawn: Row = {
-            "arrival": come,
-            "deadline": come + np.round(relative).astype(np.int64),
-            "data": data,
-            "a": a,
-            "b": b,
-        }
+        drawn: Row = {"arrival": come, "deadline": come + np.round(relative).astype(np.int64), "data": data}
         drawn |= {"target": target if self.curves is None else replayed, "delay": _delays(site, normal)}
-        return drawn | {"table": table, "speed": speed}
+        return drawn | {"a": a, "b": b, "table": table, "speed": speed}
 
     def _given(self, numbers: Ints, site: Site) -> Batch:
         n = len(self.tasks)
