@@ -27,6 +27,6 @@ def price_of(left: Floats, free: Floats, sure: float, most: float, part: float) 
 def quantiles_of(mean: float, sd: float, done: float) -> Floats:
     """Of the work left."""
     t = np.ones(tile.ROOM)
-    t[tile.MEAN], t[tile.SD], t[tile.DONE] = mean, sd, done
+    t[tile.MEAN], t[tile.SD], t[tile.DONE], t[tile.LEAST] = mean, sd, done, done
     _priced(t, t, 0.5, True)
     return t[: 8 * tile.WIDTH : tile.WIDTH]

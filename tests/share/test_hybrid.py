@@ -14,7 +14,9 @@ from equipoise.share.bundles import bundles
 from equipoise.share.estimators import Bayes
 from equipoise.share.policies import _beliefs
 from equipoise.share.policies._beliefs import Beliefs
+from equipoise.share.simulate import play
 from equipoise.share.view import Prior
+from equipoise.share.workload import work_of_curves
 from hybrid_prices import price_of
 from refusals import refused
 
@@ -92,11 +94,30 @@ def test_a_landmark_says_how_much_more_it_takes():
     at = _beliefs.FROM + 3 * 2
     more = np.array([1.0, 1.2, 0.8, 1.0])
     seed[at : at + 3] = len(more), more.sum(), more @ more
-    mean, sd = called(_beliefs.known_of)(note, 4, 25.0, seed)
-    assert (mean, sd) == (pytest.approx(4.0), pytest.approx(math.sqrt(more.var() + 0.25 + 0.05)))
-    assert called(_beliefs.known_of)(note, 4, 60.0, seed) == (5.0, 1.0)
+    sd = math.sqrt(more.var() + 0.25 + 0.05)
+    assert called(_beliefs.known_of)(note, 4, 25.0, seed) == pytest.approx((4.0, sd, 25.0))
+    assert called(_beliefs.known_of)(note, 4, 60.0, seed) == (5.0, 1.0, 60.0)
+    note[3, _beliefs.GONE], note[3, _beliefs.LEVEL] = 2, 0.4  # this one is not there yet, and has it still to go
+    assert called(_beliefs.known_of)(note, 3, 25.0, seed) == pytest.approx((5.0, 1.0, 25.0 * math.exp(1.0 - 0.8 * sd)))
     seed[at] = 2
-    assert called(_beliefs.known_of)(note, 4, 25.0, seed) == (5.0, 1.0)
+    assert called(_beliefs.known_of)(note, 4, 25.0, seed) == (5.0, 1.0, 25.0)
+
+
+@pytest.mark.parametrize("site", ["authors", "true", "linear"])
+def test_no_untested_belief_gives_up_the_crowd(site):
+    """60 S-shaped curves where energy is linear in work: their power laws call all of them hopeless. It is above Uniform,
+    and finishes something in every seed (it gave all of them up, and nothing ever told it that it was wrong)."""
+    workload = Workload.described(site=Site(power="linear")) if site == "linear" else Workload.authors()
+    where = workload.site.but(success="true") if site == "true" else workload.site
+    batch, samples = workload.draw(60, range(20), where), np.geomspace(1, 5000, 200)
+    middle = np.random.default_rng(5).uniform(40, 160, (batch.arrival.size, 1))
+    errors = 0.9 / (1 + (samples / middle) ** 2.5) + 0.05
+    table, tables = np.arange(len(errors)).reshape(batch.shape), np.tile(samples, (len(errors), 1))
+    work = work_of_curves(batch.a, batch.b, batch.floor, batch.target, table, tables, errors)
+    odd = replace(batch, table=table, table_samples=tables, table_errors=errors, work=work)
+    mine, other = (play(p, odd, where, workload.prior) for p in (policies.Hybrid(), policies.Uniform()))
+    assert mine.success.min() > 0
+    assert mine.success.mean() > other.success.mean()
 
 
 def test_a_task_is_tried_in_every_step_where_luck_decides():

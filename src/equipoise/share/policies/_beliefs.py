@@ -5,7 +5,7 @@ when it had done a third or less of its work is held against "nothing is known",
 run. The share of tasks that the estimator is right about follows, and a belief is a mixture of both (docs/share.md, 3).
 
 Where nothing is known of the law of curves, landmarks are: how much longer finished tasks went on, in ln samples, from
-where a part of the way from their first error to their target was gone.
+where a part of the way from their first error to their target was gone. Who is not at a landmark yet has that still to go.
 """
 
 import math
@@ -30,16 +30,16 @@ WAY = np.array([0.1, 0.3, 0.5, 0.7, 0.85])  # landmarks: parts of the way from l
 PASSES = 3.0  # finished tasks that a landmark needs to say anything
 PLAIN = 1.3  # of the spread of works: a landmark that leaves more says nothing
 NARROW = 0.05  # of the variance of works: no landmark is taken to leave less
+SHORTEST = 0.8  # standard deviations below its mean: the least that is still to go from a landmark
 
 AT, LOG_WORK, SPREAD, LOG_BEFORE, SPREAD_BEFORE, SEEN, END, SCORE = range(8)  # of a task's note
-FIRST, LEVEL, GONE, MARK = (
-    8,
-    9,
-    10,
-    11,
+FIRST, LEVEL, GONE, MARK = range(
+    8, 12
 )  # ln first error, error of the next landmark, landmarks behind, ln samples there
-MEAN, SD, RIGHT, PASSED, MOVED, TESTS, FROM = range(7)  # of a seed: ln works, the share of right estimates, tests,
-# and FROM each landmark on count, sum and squares of what was still to come
+MEAN, SD, RIGHT, PASSED, MOVED, TESTS, ENDED, FROM = range(
+    8
+)  # of a seed: ln works, the share of right estimates, tests,
+# tasks that are done, and FROM each landmark on count, sum and squares of what was still to come
 
 
 class Beliefs(NamedTuple):
@@ -56,11 +56,10 @@ class Beliefs(NamedTuple):
 
 
 @inner
-def judge(tasks: Any, shown: Indices, n: int, usual: float, now: int, note: Floats, seed: Floats, lucky: bool) -> None:
+def judge(tasks: Any, shown: Indices, n: int, usual: float, now: int, note: Floats, seed: Floats) -> None:
     """Note what is said of the n tasks that the last step showed, as their samples grow; score it when one is done.
 
-    All tasks of the seed learn from that. `usual`: samples that a task could compute in its time, on average. Where
-    success is a matter of luck, one that is done sooner than was said is as was said.
+    All tasks of the seed learn from that. `usual`: samples that a task could compute in its time, on average.
     """
     news = now % RARELY == 0
     for k in range(n):
@@ -68,7 +67,7 @@ def judge(tasks: Any, shown: Indices, n: int, usual: float, now: int, note: Floa
         step, note[i, SEEN] = task.done - note[i, SEEN], task.done
         if task.state == DONE:
             news |= seed[RIGHT] <= CERTAIN  # else it can wait
-            _score(note, i, task.done - 0.5 * step, step, seed, lucky)
+            _score(note, i, task.done - 0.5 * step, step, seed)
             continue
         if note[i, LEVEL] == 0.0:
             note[i, FIRST] = math.log(max(task.error, task.target))
@@ -94,33 +93,46 @@ def _level(note: Floats, i: int, target: float) -> float:
 
 
 @inner
-def known_of(note: Floats, i: int, done: float, seed: Floats) -> tuple[float, float]:
-    """Mean and spread of ln work of a task if its estimate is not believed: from its last landmark on, or of all tasks."""
-    last = int(note[i, GONE]) - 1
-    count = seed[FROM + 3 * last] if last >= 0 else 0.0
-    if count >= PASSES:
-        more = seed[FROM + 3 * last + 1] / count
-        rest = max(seed[FROM + 3 * last + 2] - count * more * more, 0.0)
-        sd, end = math.sqrt(rest / count + (1.0 / count + NARROW) * seed[SD] ** 2), note[i, MARK + last] + more
-        if sd < PLAIN * seed[SD] and ln(max(done, 1.0)) < end:
-            return end, sd
-    return seed[MEAN], seed[SD]
+def known_of(note: Floats, i: int, done: float, seed: Floats) -> tuple[float, float, float]:
+    """Mean and spread of ln work of a task if its estimate is not believed, from its last landmark on or of all tasks;
+    and the least work, by the landmark that it has not reached."""
+    mean, sd, least, gone = seed[MEAN], seed[SD], done, int(note[i, GONE])
+    more, spread = _from(seed, gone - 1)
+    if spread < PLAIN * sd and ln(max(done, 1.0)) < note[i, MARK + gone - 1] + more:
+        mean, sd = note[i, MARK + gone - 1] + more, spread
+    more, spread = _from(seed, gone if note[i, LEVEL] > 0.0 else -1)
+    if spread < PLAIN * seed[SD]:
+        least = done * exp(max(more - SHORTEST * spread, 0.0))
+    return mean, sd, least
 
 
 @inner
-def _score(note: Floats, i: int, work: float, step: float, seed: Floats, lucky: bool) -> None:
+def _from(seed: Floats, k: int) -> tuple[float, float]:
+    """Mean and spread of how much longer tasks go on from a landmark, in ln samples; an infinite spread: nobody knows."""
+    count = seed[FROM + 3 * k] if 0 <= k < len(WAY) else 0.0
+    if count < PASSES:
+        return 0.0, math.inf
+    more = seed[FROM + 3 * k + 1] / count
+    rest = max(seed[FROM + 3 * k + 2] - count * more * more, 0.0)
+    return more, math.sqrt(rest / count + (1.0 / count + NARROW) * seed[SD] ** 2)
+
+
+@inner
+def _score(note: Floats, i: int, work: float, step: float, seed: Floats) -> None:
     """What a finished task says for the estimator: the log of how much likelier it made this work than ignorance did."""
     x = ln(max(work, 1.0))
     note[i, END] = max(x, 1e-9)
-    for k in range(int(note[i, GONE])):
-        more, at = x - note[i, MARK + k], FROM + 3 * k
+    seed[ENDED] += 1.0
+    for k in range(
+        int(note[i, GONE]) if EARLY * step > work else len(WAY)
+    ):  # what it jumped over, seen closely, is its end
+        more, at = x - note[i, MARK + k] if k < note[i, GONE] else 0.0, FROM + 3 * k
         seed[at] += 1.0
         seed[at + 1] += more
         seed[at + 2] += more * more
     early = work >= EARLY * note[i, AT]
     said, spread = (note[i, LOG_WORK], note[i, SPREAD]) if early else (note[i, LOG_BEFORE], note[i, SPREAD_BEFORE])
     if spread > 0.0:
-        x = max(x, said) if lucky else x
         coarse = (step / work) ** 2 / 12.0
         sd = math.sqrt(max(spread, SURE_MOST) ** 2 + coarse + 0.0025)
         wide = math.sqrt(seed[SD] ** 2 + 0.25 + coarse)

@@ -43,6 +43,7 @@ TASK = np.dtype(
         ("state", np.int8),
         ("listed", np.bool_),
         ("keep", np.bool_),
+        ("lost", np.bool_),  # P(success) is not worth its energy
     ],
     align=True,
 )

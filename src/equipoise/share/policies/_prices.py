@@ -19,19 +19,19 @@ LAST_PLACE = len(_tails) - 1.001
 
 WIDTH = 64  # tasks priced at a time: columns of a tile that stays in the nearest cache
 LAW = 0  # its rows: first the quantiles of the work left, as the estimator has it; then of each task
-MEAN, SD, DONE, MOST, SURE, PRICE, SPENT, HOPE = (WIDTH * (PARTS + row) for row in range(8))
+MEAN, SD, DONE, LEAST, MOST, SURE, PRICE, SPENT, HOPE = (WIDTH * (PARTS + row) for row in range(9))
 PLACE, PART, OVER = PRICE, HOPE, SPENT  # while it looks ahead
-ROOM = WIDTH * (PARTS + 8)
-# MEAN and SD of ln work; samples DONE; the MOST it can still compute in time; how SURE the estimator is right about it;
-# its PRICE; samples SPENT on the way; HOPE, P(success in time).
+ROOM = WIDTH * (PARTS + 9)
+# MEAN and SD of ln work; samples DONE; the LEAST work there is; the MOST it can still compute in time; how SURE the
+# estimator is right about it; its PRICE; samples SPENT on the way; HOPE, P(success in time).
 
 
 @inner
 def look_ahead(t: Floats, n: int) -> None:
-    """Quantiles of the work left of n tasks, given that what is done did not suffice; MEAN and SD are of ln work."""
+    """Quantiles of the work left of n tasks, given that it is more than LEAST in all."""
     size = (n + 7) // 8 * 8  # whole vectors; what they compute beyond is not used
     for j in range(size):
-        t[SPENT + j] = ln(max(t[DONE + j], 1e-9))
+        t[SPENT + j] = ln(max(t[LEAST + j], 1e-9))
     for j in range(size):
         z = (t[SPENT + j] - t[MEAN + j]) / t[SD + j]
         place = min(max((z - BEYOND_FIRST) / BEYOND_STEP, 0.0), LAST_PLACE)

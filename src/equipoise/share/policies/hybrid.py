@@ -24,12 +24,12 @@ from equipoise.share.estimators import Estimate, Estimator, Fit
 from equipoise.share.estimators._base import PARTS, SURE
 from equipoise.share.estimators.bayes import BayesFit
 from equipoise.share.estimators.familiar import Familiar
-from equipoise.share.policies import _plans, _prices
-from equipoise.share.policies._beliefs import CERTAIN, MEAN, RIGHT, SD, SHARE, WIDE, Beliefs, chance, judge, known_of
+from equipoise.share.policies import _beliefs, _plans, _prices
+from equipoise.share.policies._beliefs import CERTAIN, MEAN, RIGHT, SD, SHARE, WIDE, Beliefs, chance, known_of
 from equipoise.share.policies._learning import Learning
 from equipoise.share.policies._moore_hodgson import JOB
 from equipoise.share.policies._plans import Memory, Rule
-from equipoise.share.policies._prices import DONE, HOPE, LEFT_LEAST, MOST, PRICE, SPENT, WIDTH, look_ahead, mean_of
+from equipoise.share.policies._prices import DONE, HOPE, LEAST, LEFT_LEAST, MOST, PRICE, SPENT, WIDTH, look_ahead
 from equipoise.share.task import COMPUTING
 from equipoise.share.view import Decision, Policy, Scene, View
 
@@ -37,6 +37,7 @@ MIDDLE = 3  # the quantile of the work left that transfers leave time for: 3 1/2
 VAGUE = 0.7  # of a belief in the estimator remains where it says as little as ignorance would
 SOUND = 0.85  # share of tasks that the estimator was right about, from which others are given up on its word
 LEAST_HOPE = 0.1  # P(success) worth energy
+MINORITY = 0.5  # of tasks, the most that are given up on the word of an estimator that was never tested
 GIVEN = 15.0  # samples after which a task may be given up
 IDLE = 6.0  # tasks per server on average, at most, on a site that is quiet
 STEEP = 2.0  # times the mean slope that is told: what hardly any curve has (tuned on bundles from seed 1000 on)
@@ -135,7 +136,8 @@ def _decide(
         tasks, crowd, order, seed, note, given = all_tasks[s], crowds[s], orders[s], seeds[s], notes[s], compute[s]
         n, computing = crowd.here, 0
         if judged and crowd.came > 0:
-            judge(tasks, shown[s], crowd.shown, crowd.usual / crowd.came, step, note, seed, rule.lucky)
+            _beliefs.judge(tasks, shown[s], crowd.shown, crowd.usual / crowd.came, step, note, seed)
+        tried, lost = seed[_beliefs.ENDED], 0.0  # tasks: done by now or begun, and not worth to go on with
         sound = rule.told or (judged and seed[RIGHT] >= SOUND)
         quiet = crowd.slack <= IDLE * rule.servers * (step + 1.0)  # tasks that are here on average
         thrifty = rule.linear and not quiet
@@ -155,7 +157,7 @@ def _decide(
                     max(task.spread, SURE),
                     sure,
                 )
-                t[DONE + j], t[MOST + j] = task.done, task.cap * task.time
+                t[DONE + j], t[LEAST + j], t[MOST + j] = task.done, task.done, task.cap * task.time
             if len(ahead) > 0:
                 for j in range(count):
                     for k in range(PARTS):
@@ -166,7 +168,8 @@ def _decide(
             if doubted:
                 for j in range(count):  # what is known of the works of this run
                     free[DONE + j] = t[DONE + j]
-                    free[_prices.MEAN + j], free[_prices.SD + j] = known_of(note, order[start + j], t[DONE + j], seed)
+                    mean, sd, free[LEAST + j] = known_of(note, order[start + j], t[DONE + j], seed)
+                    free[_prices.MEAN + j], free[_prices.SD + j] = mean, sd
                 look_ahead(free, count)
             for j in range(count):
                 task, sure = tasks[order[start + j]], t[_prices.SURE + j]
@@ -177,11 +180,17 @@ def _decide(
                     task.log_work, task.spread, task.left = (
                         free[_prices.MEAN + j],
                         free[_prices.SD + j],
-                        mean_of(free, j),
+                        _prices.mean_of(free, j),
                     )
-                lost = strict and t[DONE + j] >= GIVEN and t[HOPE + j] < hope
-                task.price = np.inf if lost else t[PRICE + j]
-                computing += task.state == COMPUTING
+                task.price, task.lost = t[PRICE + j], strict and t[DONE + j] >= GIVEN and t[HOPE + j] < hope
+                if task.state == COMPUTING:
+                    computing += 1
+                    tried += t[DONE + j] >= GIVEN
+                    lost += task.lost
+        if sound or seed[RIGHT] > SHARE or lost <= MINORITY * tried:
+            for k in range(n):
+                if tasks[order[k]].lost:
+                    tasks[order[k]].price = np.inf
         _plans.by_time(tasks, order, n)
         if judged and not sound and rule.servers == 1.0:
             _plans.take_turns(tasks, order, n, capacity, rule.steep, given)
