@@ -359,23 +359,22 @@ def serve(
     t = seen.tile
     for s in range(first, seeds):
         sums, sending, running, sent, total = now.sums[s], 0, 0, 0.0, 0.0
-        ys, xs, observed = bandwidth[s], compute[s], view.observed[s]
         for i in range(tasks):
             senders[sending] = runners[running] = i
-            sending += ys[i] > 0.0
-            running += xs[i] > 0.0
+            sending += bandwidth[s, i] > 0.0
+            running += compute[s, i] > 0.0
         if rule.equal:
             sending = 0
         for k in range(sending):
-            sent += ys[senders[k]]
+            sent += bandwidth[s, senders[k]]
         for k in range(running):
-            total += xs[runners[k]]
+            total += compute[s, runners[k]]
         over = sent > rule.bandwidth + SLACK or total > rule.capacity + SLACK
-        right, waiting = check(now.state[s], ys, xs, now.cap[s], rule)
+        right, waiting = check(s, now, bandwidth, compute, rule)
         odd = not checked and s != excused and (over or not right)
         if not odd:
             for i in range(tasks):
-                observed[i] = False
+                view.observed[s, i] = False
             if checked:
                 total = placed[s, 0]
                 for j in range(len(load)):
@@ -383,7 +382,7 @@ def serve(
             for k in range(sending):
                 i = senders[k]
                 task = now.task[s, i]
-                part = min(ys[i], task.data_left)
+                part = min(bandwidth[s, i], task.data_left)
                 sums.sent += part
                 task.data_left -= part
                 if task.data_left <= DUST:
@@ -393,11 +392,11 @@ def serve(
             for k in range(running):
                 i = runners[k]
                 curve = now.curve[s, i]
-                curve.samples += xs[i]
+                curve.samples += compute[s, i]
                 curve.observations += 1
                 view.samples[s, i] = curve.samples
                 if not rule.looks:
-                    observed[i], view.observations[s, i] = True, curve.observations
+                    view.observed[s, i], view.observations[s, i] = True, curve.observations
                 if not rule.by_luck and curve.samples >= curve.work - DUST:
                     now.state[s, i], now.due[s, i] = DONE, NEVER
                     now.task[s, i].done_at = step + 1
@@ -460,7 +459,7 @@ def run_where(
             wrong |= (xs[i] > 0.0) & (home[i] >= len(rule.speeds))
             settled &= (xs[i] <= 0.0) | (home[i] >= 0)
         wrong |= sent > rule.bandwidth + SLACK or total > rule.capacity + SLACK
-        if s != excused and (wrong or not check(now.state[s], ys, xs, now.cap[s], rule)[0]):
+        if s != excused and (wrong or not check(s, now, bandwidth, compute, rule)[0]):
             return int(s)
         if len(rule.speeds) == 1:
             lost = take_turns(runners, running, xs, sums, rule.speeds[0], rule.switch_cost)
@@ -525,16 +524,16 @@ def observe(step: int, seen: Seen, n: int, fresh: int, now: Now, view: View, rul
 
 
 @inner
-def check(states: NDArray[np.int8], ys: Floats, xs: Floats, cap: Floats, rule: Rules) -> tuple[bool, bool]:
+def check(s: int, now: Now, bandwidth: Floats, compute: Floats, rule: Rules) -> tuple[bool, bool]:
     """Of one seed: whether no task's part is wrong, and one can compute."""
     most_y = min(rule.bandwidth + SLACK, LARGEST)
     wrong, waiting = False, False
-    for i in range(len(states)):
-        y, x, computing = ys[i], xs[i], states[i] == COMPUTING
-        sends = (states[i] == SENDING) & (y > 0.0) & (y <= most_y)
-        computes = computing & (x > 0.0) & (x <= cap[i] + SLACK)
+    for i in range(now.state.shape[1]):
+        y, x, state = bandwidth[s, i], compute[s, i], now.state[s, i]
+        sends = (state == SENDING) & (y > 0.0) & (y <= most_y)
+        computes = (state == COMPUTING) & (x > 0.0) & (x <= now.cap[s, i] + SLACK)
         wrong |= not ((sends | rule.equal | (y == 0.0)) & (computes | (x == 0.0)))
-        waiting |= computing
+        waiting |= state == COMPUTING
     return not wrong, waiting
 
 

@@ -86,14 +86,14 @@ def _needed(step: int, state: NDArray[np.int8], deadline: Ints, left: Floats, po
         np.ones(tasks + 32),
     )
     for s in range(seeds):
-        states, lefts, due, parts, n, unknown = state[s], left[s], deadline[s], given[s], 0, 0
+        n, unknown = 0, 0
         for i in range(tasks):  # without a branch: where they are is hard to predict
             who[n] = new[unknown] = i
-            computing, known = states[i] == COMPUTING, lefts[i] >= 0.0
+            computing, known = state[s, i] == COMPUTING, left[s, i] >= 0.0
             n += computing & known
             unknown += computing & (not known)
         for j in range(n):
-            value[j] = max(lefts[who[j]], LEAST) / max(due[who[j]] - step, 1)
+            value[j] = max(left[s, who[j]], LEAST) / max(deadline[s, who[j]] - step, 1)
         if power != 1.0:
             for j in range((n + 31) // 32 * 32):  # whole vectors; what they compute beyond is not used
                 value[j] = ln(value[j])
@@ -101,9 +101,9 @@ def _needed(step: int, state: NDArray[np.int8], deadline: Ints, left: Floats, po
                 value[j] = exp(power * value[j])
         total = 0.0
         for j in range(n):
-            parts[who[j]] = value[j]
+            given[s, who[j]] = value[j]
             total += value[j]
         mean = total / n if n > 0 else otherwise
         for j in range(unknown):
-            parts[new[j]] = mean
+            given[s, new[j]] = mean
     return given
