@@ -10,7 +10,7 @@ from equipoise.errors import InputError
 from equipoise.kernels import INDEX, Floats, Ints, kernel
 from equipoise.share._arithmetic import exp, ln
 from equipoise.share.estimators import Estimate, Estimator, Fit
-from equipoise.share.estimators.log_linear import LogLinear
+from equipoise.share.estimators.log_linear import LogLinear, LogLinearFit
 from equipoise.share.estimators.true_work import TrueWork
 from equipoise.share.site import Server, Site
 from equipoise.share.task import COMPUTING
@@ -37,7 +37,10 @@ class Learning:
         raise InputError(f"{name_of(self)} does not say how it decides: define given(view, estimate)")
 
     def start(self, scene: Scene) -> Policy:
-        return Watching(self, self.estimator.start(scene))
+        fit = self.estimator.start(scene)
+        if isinstance(fit, LogLinearFit):  # what its own class says of itself: a child may read more
+            fit.whole = not vars(type(self)).get("left_only", False)
+        return Watching(self, fit)
 
     def decide(self, view: View) -> Decision:
         """A single decision without memory: no curve has been watched. A run calls `start` first."""

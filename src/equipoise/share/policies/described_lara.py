@@ -16,7 +16,7 @@ POWER = 0.4  # fitted to the paper's table before its code was known
 @dataclass(frozen=True)
 class DescribedLARA(Learning):
     label, colour, marker, rank = "DescribedLARA", "#a78bfa", "emptyTriangle", 7
-    frugal = True  # leaves compute idle by design
+    frugal = left_only = True  # leaves compute idle by design; of an estimate it reads the work left
 
     def given(self, view: View, estimate: Estimate) -> Decision:
         weight = needed(view, estimate.left, POWER, 1.0)

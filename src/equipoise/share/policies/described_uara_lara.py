@@ -31,7 +31,7 @@ class DescribedUARALARA(Learning):
     floor: float = 0.0
 
     label, colour, marker, rank = "DescribedUARA+LARA", "#fb7185", "arrow", 9
-    frugal = True  # leaves compute idle by design
+    frugal = left_only = True  # leaves compute idle by design; of an estimate it reads the work left
     forms: ClassVar[dict[str, dict[str, object]]] = {  # NAME:form
         "corrected": {"corrected": True},
         "floor": {"corrected": True, "floor": 0.5},

@@ -18,7 +18,7 @@ class LARA(Learning):
     estimator: Estimator = field(default_factory=lambda: LogLinear(separate=True))
 
     label, colour, marker, rank = "LARA", "#7c3aed", "triangle", 3
-    frugal = True  # leaves compute idle by design
+    frugal = left_only = True  # leaves compute idle by design; of an estimate it reads the work left
     published = True
 
     def given(self, view: View, estimate: Estimate) -> Decision:

@@ -24,7 +24,7 @@ class UARALARA(Learning):
     matching: bool = False
 
     label, colour, marker, rank = "UARA+LARA", "#be123c", "pin", 5
-    frugal = True  # leaves compute idle by design
+    frugal = left_only = True  # leaves compute idle by design; of an estimate it reads the work left
     published = True
 
     def given(self, view: View, estimate: Estimate) -> Decision:
