@@ -23,7 +23,7 @@ AUTHORS_LEAST, AUTHORS_LEFT = 0.1, 10_000.0  # in Hasan and Peña's code: least 
 LOG_AUTHORS_LEAST = math.log(AUTHORS_LEAST)
 ERROR_LEAST = 1e-4  # an observed error at or below zero is noise; its logarithm is taken here
 TARGET_LEAST = 1e-300  # the same for a target of zero, which no curve reaches
-BLOCK = 1024  # tasks looked at together; those observed are fitted in a tile of so many columns
+BLOCK = 512  # tasks looked at together; those observed are fitted in a tile of so many columns
 N, DONE, X, Y, MEAN_X, MEAN_Y, XX, XY, YY, AIM, B, LEFT, LOG_WORK = (BLOCK * row for row in range(13))  # its rows
 
 

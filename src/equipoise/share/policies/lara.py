@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from equipoise.share.estimators import Estimate, Estimator
 from equipoise.share.estimators.log_linear import LogLinear
-from equipoise.share.policies._authors import decision, explore_then_exploit
+from equipoise.share.policies._authors import LEARNED, decision
 from equipoise.share.policies._learning import Learning
 from equipoise.share.view import Decision, View
 
@@ -22,5 +22,4 @@ class LARA(Learning):
     published = True
 
     def given(self, view: View, estimate: Estimate) -> Decision:
-        shares, order = explore_then_exploit(view, estimate.left)
-        return decision(view, shares, order)
+        return decision(view, LEARNED, estimate.left)
