@@ -89,31 +89,6 @@ def _column(values: ArrayLike, shape: tuple[int, ...]) -> Floats:
 
 
 @kernel
-def to_each(who: Bools, part: Floats, most: Floats) -> Floats:
-    """The same to every one of `who`, each at most `most`: `part` is a column, a value for each seed."""
-    given = np.empty(who.shape)
-    for s in range(len(who)):
-        here, row, amount, mosts = who[s], given[s], part[s, 0], most[s]
-        for i in range(len(here)):
-            row[i] = min(amount, mosts[i]) if here[i] else 0.0
-    return given
-
-
-@kernel
-def in_proportion(weight: Floats, most: Floats, total: float) -> Floats:
-    """Divide `total` in proportion to `weight`, each at most `most`; what that leaves, nobody gets."""
-    given = np.empty(weight.shape)
-    for s in range(len(weight)):
-        row, part, mosts, weights = weight[s], given[s], most[s], 0.0
-        for w in row:
-            weights += w
-        unit = total / max(weights, 1e-12)
-        for i in range(len(row)):
-            part[i] = min(row[i] * unit, mosts[i])
-    return given
-
-
-@kernel
 def count(who: Bools) -> Floats:
     """How many tasks, for each seed, as a column; at least one, so that one can divide by it.
 
