@@ -77,8 +77,7 @@ class Now(NamedTuple):
 class Seen(NamedTuple):
     """Room for BLOCK tasks that computed: which they are, the draws they need, and a tile of what their errors come from."""
 
-    row: NDArray[np.uint64]
-    column: NDArray[np.uint64]
+    at: NDArray[np.uint64]  # of all tasks of all seeds in one row
     new: NDArray[np.uint64]  # those that begin a pair of draws
     key: NDArray[np.uint64]
     pair: NDArray[np.uint64]
@@ -347,18 +346,16 @@ def serve(
     """
     seeds, tasks = now.state.shape
     load, checked, shown = np.empty(len(rule.speeds)), len(placed) > 0, watched or rule.by_luck
-    senders, runners, found, fresh, last = np.empty(tasks + 1, INDEX), np.empty(tasks + 1, INDEX), ZERO, ZERO, seeds
+    senders, runners, found, last = np.empty(tasks + 1, INDEX), np.empty(tasks + 1, INDEX), ZERO, seeds
     seen = Seen(
-        np.empty(BLOCK, INDEX),
         np.empty(BLOCK, INDEX),
         np.empty(BLOCK + 1, INDEX),
         np.ones(BLOCK + 1, np.uint64),
         np.ones(BLOCK + 1, np.uint64),
         np.ones(6 * BLOCK),
     )
-    t = seen.tile
     for s in range(first, seeds):
-        sums, sending, running, sent, total = now.sums[s], 0, 0, 0.0, 0.0
+        sums, sending, running, sent, total, before = now.sums[s], 0, 0, 0.0, 0.0, INDEX(s * tasks)
         for i in range(tasks):
             senders[sending] = runners[running] = i
             sending += bandwidth[s, i] > 0.0
@@ -402,14 +399,9 @@ def serve(
                     now.task[s, i].done_at = step + 1
                 if shown:
                     if found == BLOCK:
-                        observe(step, seen, found, fresh, now, view, rule, watched)
-                        found = fresh = ZERO
-                    seen.row[found], seen.column[found] = s, i
-                    t[WORK + found], t[LOG_A + found], t[SLOPE + found] = max(curve.samples, 1.0), curve.log_a, curve.b
-                    t[ERROR + found], t[SIGMA + found], t[NOISE + found] = curve.floor, curve.sigma, now.spare[s, i]
-                    seen.key[fresh], seen.pair[fresh] = curve.noise_key, (curve.observations + 1) >> 1
-                    seen.new[fresh] = found
-                    fresh += curve.observations & 1  # else the second of its pair is there
+                        observe(step, seen, found, now, view, rule, watched)
+                        found = ZERO
+                    seen.at[found] = before + i
                     found += 1
             if waiting:
                 sums.idle += rule.capacity - total
@@ -418,7 +410,7 @@ def serve(
         else:
             last = s
             break
-    observe(step, seen, found, fresh, now, view, rule, watched)
+    observe(step, seen, found, now, view, rule, watched)
     return int(last)
 
 
@@ -494,33 +486,49 @@ def run_where(
 
 
 @inner
-def observe(step: int, seen: Seen, n: int, fresh: int, now: Now, view: View, rule: Rules, watched: bool) -> None:
-    """Curve and noise of n tasks that computed, of which `fresh` begin a pair of draws; several at a time.
+def observe(step: int, seen: Seen, n: int, now: Now, view: View, rule: Rules, watched: bool) -> None:
+    """Curve and noise of n tasks that computed; several at a time.
 
     Where success is a matter of the observed error, it is judged here, and only its end is shown to who looks before
     decisions.
     """
-    t, row, column = seen.tile, seen.row, seen.column
+    t, at, curves, spare, error, fresh = (
+        seen.tile,
+        seen.at,
+        now.curve.ravel(),
+        now.spare.ravel(),
+        view.error.ravel(),
+        ZERO,
+    )
+    for j in range(n):
+        curve = curves[at[j]]
+        t[WORK + j], t[LOG_A + j], t[SLOPE + j] = max(curve.samples, 1.0), curve.log_a, curve.b
+        t[ERROR + j], t[SIGMA + j], t[NOISE + j] = curve.floor, curve.sigma, spare[at[j]]
+        seen.key[fresh], seen.pair[fresh], seen.new[fresh] = curve.noise_key, (curve.observations + 1) >> 1, j
+        fresh += curve.observations & 1  # else the second of its pair is there
     for j in range((n + 31) // 32 * 32):  # whole vectors; what they compute beyond is not used
         t[WORK + j] = ln(t[WORK + j])
     for j in range((n + 31) // 32 * 32):  # a loop of its own, which has fewer numbers to hold at once
         t[ERROR + j] += exp(t[LOG_A + j] - t[SLOPE + j] * t[WORK + j])
+    for j in range(n):
+        if curves[at[j]].table >= 0:
+            t[ERROR + j] = true_error(curves[at[j]], now)
     for j in range((fresh + 31) // 32 * 32):
         t[WORK + j], t[LOG_A + j] = two_normals(seen.key[j], seen.pair[j])
     for j in range(fresh):
-        at = seen.new[j]
-        t[NOISE + at] = t[WORK + j]
-        now.spare[row[at], column[at]] = t[LOG_A + j]
-    for j in range(n):
-        s, i, found = row[j], column[j], t[ERROR + j] + t[SIGMA + j] * t[NOISE + j]
-        curve = now.curve[s, i]
-        if curve.table >= 0:
-            found = true_error(curve, now) + t[SIGMA + j] * t[NOISE + j]
-        if rule.by_luck and max(found, LEAST_SEEN) <= now.task[s, i].target:
+        t[NOISE + seen.new[j]] = t[WORK + j]
+        spare[at[seen.new[j]]] = t[LOG_A + j]
+    for j in range((n + 31) // 32 * 32):
+        t[ERROR + j] += t[SIGMA + j] * t[NOISE + j]
+    for j in range(n if watched and not rule.looks else 0):
+        error[at[j]] = t[ERROR + j]
+    for j in range(n if rule.by_luck or (watched and rule.looks) else 0):
+        s, i = at[j] // INDEX(now.state.shape[1]), at[j] % INDEX(now.state.shape[1])
+        if rule.by_luck and max(t[ERROR + j], LEAST_SEEN) <= now.task[s, i].target:
             now.state[s, i], now.due[s, i] = DONE, NEVER
             now.task[s, i].done_at = step + 1
-        if watched and (not rule.looks or now.state[s, i] == DONE):
-            view.observed[s, i], view.error[s, i] = True, found
+        if watched and rule.looks and now.state[s, i] == DONE:
+            view.observed[s, i], view.error[s, i] = True, t[ERROR + j]
 
 
 @inner
