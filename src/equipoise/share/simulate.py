@@ -216,13 +216,15 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
     # Beyond the last deadline nobody is left to decide about, and where idle steps cost nothing they are not played.
     steps = min(batch.horizon, int(batch.deadline.max()) + 1) if site.power == "per_sample" else batch.horizon
     for step in range(steps):
-        site_step.open_step(step, now, view, rule, watched)
+        if step == 0 or trace:  # else the step before has opened it
+            site_step.open_step(step, now, view, rule, watched)
         decision = decider.decide(view._replace(step=step))
         bandwidth, compute, server = arrays_of(decision, policy, step, batch.shape, own)
         if kept is not None:
             kept.before(step, now.state, view, compute)
         ran = NOT_KEPT if kept is None else kept.ran[step]
-        fault = site_step.close_step(step, now, view, bandwidth, compute, server, rule, watched, ran)
+        opens = step + 1 < steps and not trace
+        fault = site_step.close_step(step, now, view, bandwidth, compute, server, rule, watched, ran, opens)
         refuse(fault, policy, step, batch, now.state, rule)
         if kept is not None:
             kept.after(step, bandwidth, compute, now, view)

@@ -300,8 +300,9 @@ def close_step(
     rule: Rules,
     watched: bool,
     ran: Floats,
+    opens: bool = False,
 ) -> Fault:
-    """Send, compute, observe, and account for it; or say what is wrong with the decision.
+    """Send, compute, observe, and account for it; or say what is wrong with the decision. If it `opens`, the next step too.
 
     `compute` is lowered where the servers could not follow; errors are drawn only if they are `watched`; `ran` (seeds,
     tasks, servers), unless empty, receives who ran where. What most runs do not need is compiled when a run needs it.
@@ -317,7 +318,7 @@ def close_step(
                 return fault
             excused = first
     first, excused = 0, -1
-    while (first := serve(first, excused, step, now, view, bandwidth, compute, rule, watched, placed)) < seeds:
+    while (first := serve(first, excused, step, now, view, bandwidth, compute, rule, watched, placed, opens)) < seeds:
         fault = find_fault(first, now, bandwidth, compute, server[0, :0], rule)
         if fault.code != FINE:
             return fault
@@ -339,10 +340,12 @@ def serve(
     rule: Rules,
     watched: bool,
     placed: Floats,
+    opens: bool,
 ) -> int:
     """From the first seed on: up to which one no decision looks wrong, the `excused` apart. Those are served.
 
-    `placed`, unless it is empty, tells of each seed what is computed, and what each server runs.
+    `placed`, unless it is empty, tells of each seed what is computed, and what each server runs. Where all are served it can
+    open the next step too: to hand over the arrays once more costs as much as to look through them.
     """
     seeds, tasks = now.state.shape
     load, checked, shown = np.empty(len(rule.speeds)), len(placed) > 0, watched or rule.by_luck
@@ -411,6 +414,8 @@ def serve(
             last = s
             break
     observe(step, seen, found, now, view, rule, watched)
+    if opens and last == seeds:
+        open_step(step + 1, now, view, rule, watched)
     return int(last)
 
 
