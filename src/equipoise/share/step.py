@@ -26,7 +26,7 @@ LEAST_SEEN = 1e-4  # of an error that is looked at
 LOOKS, JITTERS = 2**40, 2**41  # numbers of draws from which the noise of looks, and jitter by steps, are counted
 NEVER = np.iinfo(np.int32).max
 TIME_MOST = 2**30  # steps; half of what a time can hold, so that two can be added
-BLOCK = 256  # observations made at a time: what they need stays in the nearest cache
+BLOCK = 768  # observations made at a time: what they need stays in the nearest cache
 WORK, LOG_A, SLOPE, ERROR, SIGMA, NOISE = (BLOCK * row for row in range(6))  # rows of their tile
 
 
@@ -511,19 +511,19 @@ def observe(step: int, seen: Seen, n: int, now: Now, view: View, rule: Rules, wa
         t[ERROR + j], t[SIGMA + j], t[NOISE + j] = curve.floor, curve.sigma, spare[at[j]]
         seen.key[fresh], seen.pair[fresh], seen.new[fresh] = curve.noise_key, (curve.observations + 1) >> 1, j
         fresh += curve.observations & 1  # else the second of its pair is there
-    for j in range((n + 31) // 32 * 32):  # whole vectors; what they compute beyond is not used
+    for j in range((n + 7) // 8 * 8):  # whole vectors; what they compute beyond is not used
         t[WORK + j] = ln(t[WORK + j])
-    for j in range((n + 31) // 32 * 32):  # a loop of its own, which has fewer numbers to hold at once
+    for j in range((n + 7) // 8 * 8):  # a loop of its own, which has fewer numbers to hold at once
         t[ERROR + j] += exp(t[LOG_A + j] - t[SLOPE + j] * t[WORK + j])
     for j in range(n):
         if curves[at[j]].table >= 0:
             t[ERROR + j] = true_error(curves[at[j]], now)
-    for j in range((fresh + 31) // 32 * 32):
+    for j in range((fresh + 7) // 8 * 8):
         t[WORK + j], t[LOG_A + j] = two_normals(seen.key[j], seen.pair[j])
     for j in range(fresh):
         t[NOISE + seen.new[j]] = t[WORK + j]
         spare[at[seen.new[j]]] = t[LOG_A + j]
-    for j in range((n + 31) // 32 * 32):
+    for j in range((n + 7) // 8 * 8):
         t[ERROR + j] += t[SIGMA + j] * t[NOISE + j]
     for j in range(n if watched and not rule.looks else 0):
         error[at[j]] = t[ERROR + j]

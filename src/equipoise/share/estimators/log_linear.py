@@ -103,7 +103,7 @@ def _fit(
     t: Floats,
 ) -> None:
     """Take in one error of each of the first `count` of `who`: gather, compute several at a time, scatter."""
-    size = (count + 31) // 32 * 32  # whole vectors; what they compute beyond is not used
+    size = (count + 7) // 8 * 8  # whole vectors; what they compute beyond is not used
     for j in range(count):
         i, m = who[j], moments[who[j]]
         if m.n == 0.0:
