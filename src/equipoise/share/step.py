@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import INDEX, ZERO, Floats, Int32s, Ints, inner, kernel
+from equipoise.kernels import INDEX, ZERO, Floats, Indices, Int32s, Ints, inner, kernel
 from equipoise.share._arithmetic import exp, keys_of, ln, normal, two_normals, uniform
 from equipoise.share.servers import place, settle, show_where, take_turns
 from equipoise.share.site import LAWS, PER_NODE, PER_SAMPLE, Site, cheapest_loads, step_energy
@@ -26,7 +26,7 @@ LEAST_SEEN = 1e-4  # of an error that is looked at
 LOOKS, JITTERS = 2**40, 2**41  # numbers of draws from which the noise of looks, and jitter by steps, are counted
 NEVER = np.iinfo(np.int32).max
 TIME_MOST = 2**30  # steps; half of what a time can hold, so that two can be added
-BLOCK = 768  # observations made at a time: what they need stays in the nearest cache
+BLOCK = 512  # observations made at a time: what they need stays in the nearest cache
 WORK, LOG_A, SLOPE, ERROR, SIGMA, NOISE = (BLOCK * row for row in range(6))  # rows of their tile
 
 
@@ -72,16 +72,6 @@ class Now(NamedTuple):
     sums: NDArray[np.void]  # per seed
     table_samples: Floats
     table_errors: Floats
-
-
-class Seen(NamedTuple):
-    """Room for BLOCK tasks that computed: which they are, the draws they need, and a tile of what their errors come from."""
-
-    at: NDArray[np.uint64]  # of all tasks of all seeds in one row
-    new: NDArray[np.uint64]  # those that begin a pair of draws
-    key: NDArray[np.uint64]
-    pair: NDArray[np.uint64]
-    tile: Floats
 
 
 class Rules(NamedTuple):
@@ -348,15 +338,9 @@ def serve(
     open the next step too: to hand over the arrays once more costs as much as to look through them.
     """
     seeds, tasks = now.state.shape
-    load, checked, shown = np.empty(len(rule.speeds)), len(placed) > 0, watched or rule.by_luck
+    load, checked = np.empty(len(rule.speeds)), len(placed) > 0
     senders, runners, found, last = np.empty(tasks + 1, INDEX), np.empty(tasks + 1, INDEX), ZERO, seeds
-    seen = Seen(
-        np.empty(BLOCK, INDEX),
-        np.empty(BLOCK + 1, INDEX),
-        np.ones(BLOCK + 1, np.uint64),
-        np.ones(BLOCK + 1, np.uint64),
-        np.ones(6 * BLOCK),
-    )
+    seen, capacities = np.empty(seeds * tasks + 1, INDEX), rule.capacities
     for s in range(first, seeds):
         sums, sending, running, sent, total, before = now.sums[s], 0, 0, 0.0, 0.0, INDEX(s * tasks)
         for i in range(tasks):
@@ -400,20 +384,17 @@ def serve(
                 if not rule.by_luck and curve.samples >= curve.work - DUST:
                     now.state[s, i], now.due[s, i] = DONE, NEVER
                     now.task[s, i].done_at = step + 1
-                if shown:
-                    if found == BLOCK:
-                        observe(step, seen, found, now, view, rule, watched)
-                        found = ZERO
-                    seen.at[found] = before + i
-                    found += 1
+                seen[found] = before + i
+                found += 1
             if waiting:
                 sums.idle += rule.capacity - total
             if waiting or rule.law != PER_SAMPLE:
-                sums.energy += step_energy(rule.law, rule.idle, rule.busy, rule.capacities, total, load)
+                sums.energy += step_energy(rule.law, rule.idle, rule.busy, capacities, total, load)
         else:
             last = s
             break
-    observe(step, seen, found, now, view, rule, watched)
+    if watched or rule.by_luck:
+        observe(step, seen, found, now, view, rule, watched)
     if opens and last == seeds:
         open_step(step + 1, now, view, rule, watched)
     return int(last)
@@ -491,49 +472,47 @@ def run_where(
 
 
 @inner
-def observe(step: int, seen: Seen, n: int, now: Now, view: View, rule: Rules, watched: bool) -> None:
-    """Curve and noise of n tasks that computed; several at a time.
+def observe(step: int, at: Indices, n: int, now: Now, view: View, rule: Rules, watched: bool) -> None:
+    """Curve and noise of n tasks that computed, `at` their places among all tasks of all seeds; several at a time.
 
     Where success is a matter of the observed error, it is judged here, and only its end is shown to who looks before
     decisions.
     """
-    t, at, curves, spare, error, fresh = (
-        seen.tile,
-        seen.at,
-        now.curve.ravel(),
-        now.spare.ravel(),
-        view.error.ravel(),
-        ZERO,
-    )
-    for j in range(n):
-        curve = curves[at[j]]
-        t[WORK + j], t[LOG_A + j], t[SLOPE + j] = max(curve.samples, 1.0), curve.log_a, curve.b
-        t[ERROR + j], t[SIGMA + j], t[NOISE + j] = curve.floor, curve.sigma, spare[at[j]]
-        seen.key[fresh], seen.pair[fresh], seen.new[fresh] = curve.noise_key, (curve.observations + 1) >> 1, j
-        fresh += curve.observations & 1  # else the second of its pair is there
-    for j in range((n + 7) // 8 * 8):  # whole vectors; what they compute beyond is not used
-        t[WORK + j] = ln(t[WORK + j])
-    for j in range((n + 7) // 8 * 8):  # a loop of its own, which has fewer numbers to hold at once
-        t[ERROR + j] += exp(t[LOG_A + j] - t[SLOPE + j] * t[WORK + j])
-    for j in range(n):
-        if curves[at[j]].table >= 0:
-            t[ERROR + j] = true_error(curves[at[j]], now)
-    for j in range((fresh + 7) // 8 * 8):
-        t[WORK + j], t[LOG_A + j] = two_normals(seen.key[j], seen.pair[j])
-    for j in range(fresh):
-        t[NOISE + seen.new[j]] = t[WORK + j]
-        spare[at[seen.new[j]]] = t[LOG_A + j]
-    for j in range((n + 7) // 8 * 8):
-        t[ERROR + j] += t[SIGMA + j] * t[NOISE + j]
-    for j in range(n if watched and not rule.looks else 0):
-        error[at[j]] = t[ERROR + j]
-    for j in range(n if rule.by_luck or (watched and rule.looks) else 0):
-        s, i = at[j] // INDEX(now.state.shape[1]), at[j] % INDEX(now.state.shape[1])
-        if rule.by_luck and max(t[ERROR + j], LEAST_SEEN) <= now.task[s, i].target:
-            now.state[s, i], now.due[s, i] = DONE, NEVER
-            now.task[s, i].done_at = step + 1
-        if watched and rule.looks and now.state[s, i] == DONE:
-            view.observed[s, i], view.error[s, i] = True, t[ERROR + j]
+    curves, spare, error, tasks = now.curve.ravel(), now.spare.ravel(), view.error.ravel(), INDEX(now.state.shape[1])
+    new, key, pair = np.empty(BLOCK + 1, INDEX), np.ones(BLOCK + 1, np.uint64), np.ones(BLOCK + 1, np.uint64)
+    t = np.ones(6 * BLOCK)
+    for start in range(0, n, BLOCK):
+        who, count, fresh = at[start : start + BLOCK], min(n - start, BLOCK), INDEX(0)
+        size = (count + 7) // 8 * 8  # whole vectors; what they compute beyond is not used
+        for j in range(count):
+            curve = curves[who[j]]
+            t[WORK + j], t[LOG_A + j], t[SLOPE + j] = max(curve.samples, 1.0), curve.log_a, curve.b
+            t[ERROR + j], t[SIGMA + j], t[NOISE + j] = curve.floor, curve.sigma, spare[who[j]]
+            key[fresh], pair[fresh], new[fresh] = curve.noise_key, (curve.observations + 1) >> 1, j
+            fresh += INDEX(curve.observations & 1)  # else the second of its pair is there
+        for j in range(size):
+            t[WORK + j] = ln(t[WORK + j])
+        for j in range(size):  # a loop of its own, which has fewer numbers to hold at once
+            t[ERROR + j] += exp(t[LOG_A + j] - t[SLOPE + j] * t[WORK + j])
+        for j in range(count):
+            if curves[who[j]].table >= 0:
+                t[ERROR + j] = true_error(curves[who[j]], now)
+        for j in range((int(fresh) + 7) // 8 * 8):
+            t[WORK + j], t[LOG_A + j] = two_normals(key[j], pair[j])
+        for j in range(int(fresh)):
+            t[NOISE + new[j]] = t[WORK + j]
+            spare[who[new[j]]] = t[LOG_A + j]
+        for j in range(size):
+            t[ERROR + j] += t[SIGMA + j] * t[NOISE + j]
+        for j in range(count if watched and not rule.looks else 0):
+            error[who[j]] = t[ERROR + j]
+        for j in range(count if rule.by_luck or (watched and rule.looks) else 0):
+            s, i = who[j] // tasks, who[j] % tasks
+            if rule.by_luck and max(t[ERROR + j], LEAST_SEEN) <= now.task[s, i].target:
+                now.state[s, i], now.due[s, i] = DONE, NEVER
+                now.task[s, i].done_at = step + 1
+            if watched and rule.looks and now.state[s, i] == DONE:
+                view.observed[s, i], view.error[s, i] = True, t[ERROR + j]
 
 
 @inner
