@@ -210,6 +210,7 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
     decider = fresh(policy, batch, site, prior)
     now, rule = site_step.start(batch, site), site_step.rules(site)
     view = site_step.empty_view(batch.shape, rule)
+    shown = view[1:]
     kept = Trace.empty(batch, len(site.servers)) if trace else None
     own = trace or not rule.fluid or rule.switch_cost > 0  # decisions are copied: they may be lowered, or are kept
     watched = trace or not is_blind(policy)
@@ -218,7 +219,7 @@ def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool 
     for step in range(steps):
         if step == 0 or trace:  # else the step before has opened it
             site_step.open_step(step, now, view, rule, watched)
-        decision = decider.decide(view._replace(step=step))
+        decision = decider.decide(View(step, *shown))
         bandwidth, compute, server = arrays_of(decision, policy, step, batch.shape, own)
         if kept is not None:
             kept.before(step, now.state, view, compute)

@@ -111,8 +111,7 @@ def _fit(
             if told.ready[i] == step:  # the site looks at once: its first error is a point too
                 m.n, m.y = 1.0, math.log(max(told.first_error[i], ERROR_LEAST))
         t[N + j], t[MEAN_X + j], t[MEAN_Y + j], t[AIM + j] = m.n + 1.0, m.x, m.y, m.aim
-        t[XX + j], t[XY + j], t[YY + j] = m.xx, m.xy, m.yy
-        t[DONE + j], t[Y + j] = told.samples[i], max(told.error[i], ERROR_LEAST)
+        t[XX + j], t[XY + j], t[DONE + j], t[Y + j] = m.xx, m.xy, told.samples[i], max(told.error[i], ERROR_LEAST)
     for j in range(size):  # loops of their own, which have fewer numbers to hold at once
         t[X + j] = ln(max(t[DONE + j], 1.0))
     for j in range(size):
@@ -121,8 +120,8 @@ def _fit(
         x, y, mean_x, mean_y = t[X + j], t[Y + j], t[MEAN_X + j], t[MEAN_Y + j]
         part, dx, dy = 1.0 / t[N + j], x - mean_x, y - mean_y
         mean_x, mean_y = mean_x + part * dx, mean_y + part * dy
-        xx, xy, yy = t[XX + j] + dx * (x - mean_x), t[XY + j] + dx * (y - mean_y), t[YY + j] + dy * (y - mean_y)
-        t[MEAN_X + j], t[MEAN_Y + j], t[XX + j], t[XY + j], t[YY + j] = mean_x, mean_y, xx, xy, yy
+        xx, xy = t[XX + j] + dx * (x - mean_x), t[XY + j] + dx * (y - mean_y)
+        t[MEAN_X + j], t[MEAN_Y + j], t[XX + j], t[XY + j], t[YY + j] = mean_x, mean_y, xx, xy, dy * (y - mean_y)
     for j in range(size):  # the line that follows; nan where nothing is known
         n, mean_x, mean_y, xx, xy = t[N + j], t[MEAN_X + j], t[MEAN_Y + j], max(t[XX + j], 1e-12), t[XY + j]
         b = min(max(-xy / xx, B_LEAST), B_MOST)
@@ -142,10 +141,10 @@ def _fit(
         m.n, m.x, m.y, m.xx, m.xy = t[N + j], t[MEAN_X + j], t[MEAN_Y + j], t[XX + j], t[XY + j]
         found.left[i] = t[LEFT + j]
     for j in range(count if whole else 0):
-        i = who[j]
+        i, m = who[j], moments[who[j]]
+        m.yy += t[YY + j]
         n, xx, xy, b, log_work = t[N + j], max(t[XX + j], 1e-12), t[XY + j], t[B + j], t[LOG_WORK + j]
-        squares = max(t[YY + j] + b * (2.0 * xy + b * xx), 0.0)  # of the residuals of ln error
+        squares = max(m.yy + b * (2.0 * xy + b * xx), 0.0)  # of the residuals of ln error
         far = log_work - t[MEAN_X + j]
         variance = squares * (xx + n * far * far) / (n * xx * b * b * max(n - 2.0, 1.0))
-        moments[i].yy, found.log_work[i] = t[YY + j], log_work
-        found.spread[i] = math.sqrt(variance) if log_work == log_work else math.inf
+        found.log_work[i], found.spread[i] = log_work, math.sqrt(variance) if log_work == log_work else math.inf

@@ -46,7 +46,7 @@ def _decide(view: View, kind: int, left: Floats, two: bool, corrected: bool, flo
     for s in range(seeds):
         n, counted = those_in(COMPUTING, COMPUTING, s, state, who), 0
         size = (n + 7) // 8 * 8  # whole vectors; what they compute beyond is not used
-        for i in range(tasks):
+        for i in range(0 if kind == IN_PROPORTION else tasks):
             counted += (state[s, i] >= SENDING) & (state[s, i] <= COMPUTING)
         part = view.capacity / max(n if corrected else counted, 1)
         if kind != EQUAL:
