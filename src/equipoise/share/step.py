@@ -307,8 +307,9 @@ def close_step(
             if fault.code != FINE:
                 return fault
             excused = first
+    plain = (tuple(now), tuple(view), tuple(rule))  # numba would read the name of every field at every call
     first, excused = 0, -1
-    while (first := serve(first, excused, step, now, view, bandwidth, compute, rule, watched, placed, opens)) < seeds:
+    while (first := serve(first, excused, step, plain, bandwidth, compute, watched, placed, opens)) < seeds:
         fault = find_fault(first, now, bandwidth, compute, server[0, :0], rule)
         if fault.code != FINE:
             return fault
@@ -323,11 +324,9 @@ def serve(
     first: int,
     excused: int,
     step: int,
-    now: Now,
-    view: View,
+    plain: Any,
     bandwidth: Floats,
     compute: Floats,
-    rule: Rules,
     watched: bool,
     placed: Floats,
     opens: bool,
@@ -337,6 +336,7 @@ def serve(
     `placed`, unless it is empty, tells of each seed what is computed, and what each server runs. Where all are served it can
     open the next step too: to hand over the arrays once more costs as much as to look through them.
     """
+    now, view, rule = Now(*plain[0]), View(*plain[1]), Rules(*plain[2])
     seeds, tasks = now.state.shape
     load, checked = np.empty(len(rule.speeds)), len(placed) > 0
     senders, runners, found, last = np.empty(tasks + 1, INDEX), np.empty(tasks + 1, INDEX), ZERO, seeds

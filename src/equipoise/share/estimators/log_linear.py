@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,8 +67,8 @@ class LogLinearFit:
     whole: bool = True
 
     def learn(self, view: View) -> None:
-        told = Told(view.observed, view.samples, view.error, view.ready, view.target, view.first_error)
-        _learn(view.step, told, self.moments, self.found, self.separate, self.whole)
+        told = (view.observed, view.samples, view.error, view.ready, view.target, view.first_error)
+        _learn(view.step, told, self.moments, tuple(self.found), self.separate, self.whole)
 
     def estimate(self, view: View) -> Estimate:
         """The fit's own arrays: read them, and do not write. A task that has left keeps its last estimate."""
@@ -76,11 +76,13 @@ class LogLinearFit:
 
 
 @kernel
-def _learn(step: int, told: Told, moments: NDArray[np.void], found: Estimate, separate: bool, whole: bool) -> None:
+def _learn(step: int, told: Any, moments: NDArray[np.void], found: Any, separate: bool, whole: bool) -> None:
     """Tasks of all seeds in one row, a block at a time."""
-    observed, samples, error = told.observed.ravel(), told.samples.ravel(), told.error.ravel()
-    row = Told(observed, samples, error, told.ready.ravel(), told.target.ravel(), told.first_error.ravel())
-    said = Estimate(found.left.ravel(), found.log_work.ravel(), found.spread.ravel())
+    observed, samples, error, ready, target, first_error = told
+    left, log_work, spread = found
+    observed = observed.ravel()
+    row = Told(observed, samples.ravel(), error.ravel(), ready.ravel(), target.ravel(), first_error.ravel())
+    said = Estimate(left.ravel(), log_work.ravel(), spread.ravel())
     who, tile, every = np.empty(BLOCK + 1, INDEX), np.ones(13 * BLOCK), moments.ravel()
     for start in range(0, len(observed), BLOCK):
         n = ZERO

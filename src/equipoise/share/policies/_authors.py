@@ -9,6 +9,8 @@
 one task may get of the site at most: one of five servers.
 """
 
+from typing import Any
+
 import numpy as np
 
 from equipoise.kernels import INDEX, ZERO, Floats, Indices, Ints, inner, kernel
@@ -29,13 +31,14 @@ def decision(view: View, kind: int, left: Floats = NOTHING, *, capped: int = NOB
 
     LARA's come from the work that is estimated to be left, and say in which order tasks are served.
     """
-    bandwidth, compute, ranks = _decide(view, left, kind, capped, price)
+    bandwidth, compute, ranks = _decide(tuple(view), left, kind, capped, price)
     return Decision(bandwidth, compute, order=ranks if kind == LEARNED else None)
 
 
 @kernel
-def _decide(view: View, left: Floats, kind: int, capped: int, priced: bool) -> tuple[Floats, Floats, Ints]:
+def _decide(plain: Any, left: Floats, kind: int, capped: int, priced: bool) -> tuple[Floats, Floats, Ints]:
     """What stands under k is of the k-th task that computes: close together, so that loops run several at a time."""
+    view = View(*plain)
     seeds, tasks = view.state.shape
     bandwidth, compute, ranks = np.zeros((seeds, tasks)), np.zeros((seeds, tasks)), np.zeros((seeds, tasks), np.int64)
     who, there, order = np.empty(tasks + 1, INDEX), np.empty(tasks + 1, INDEX), np.empty(tasks, INDEX)

@@ -6,6 +6,7 @@ compute:  an equal part of the site, also for tasks that cannot compute yet;
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +29,13 @@ def decision(
     view: View, kind: int, left: Floats = NOTHING, *, two: bool = False, corrected: bool = False, floor: float = 0.0
 ) -> Decision:
     """`two` transfers at once; equal parts are `corrected` to count who can compute; `floor` of one is guaranteed."""
-    return Decision(*_decide(view, kind, left, two, corrected, floor))
+    return Decision(*_decide(tuple(view), kind, left, two, corrected, floor))
 
 
 @kernel
-def _decide(view: View, kind: int, left: Floats, two: bool, corrected: bool, floor: float) -> tuple[Floats, Floats]:
+def _decide(plain: Any, kind: int, left: Floats, two: bool, corrected: bool, floor: float) -> tuple[Floats, Floats]:
     """What stands under k is of the k-th task that computes: close together, so that loops run several at a time."""
+    view = View(*plain)
     (seeds, tasks), state, arrival, data, total = (
         view.state.shape,
         view.state,
