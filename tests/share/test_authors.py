@@ -14,7 +14,7 @@ from equipoise.share._arithmetic import keys_of, normal
 from equipoise.share.audit import audit
 from equipoise.share.estimators import Estimate
 from equipoise.share.plain import Keyed
-from equipoise.share.policies._authors import caps, explore_then_exploit, urgent_shares
+from equipoise.share.policies._authors import EVEN, LEARNED, THOSE_WHO_COMPUTE, URGENT, decision
 from equipoise.share.published import PublishedRun, play_plainly, published_run
 from equipoise.share.task import COMPUTING, DELAYED, DONE, FAILED, SENDING
 from equipoise.share.view import name_of
@@ -229,6 +229,11 @@ def a_view(**columns: Any) -> View:
     return View(step=10, capacity=150.0, bandwidth=100.0, servers=5, part=0.2, delay=3.0, **arrays)
 
 
+def shares_of(view: View, *how: Any, **more: Any) -> Any:
+    """Fractions of the site before a task's own limit, of one seed."""
+    return decision(view._replace(task_cap=np.full(view.state.shape, np.inf)), *how, **more).compute[0] / view.capacity
+
+
 def test_uniform_divides_among_those_that_compute() -> None:
     """Six compute and four send: 25 each; a task's own limit of 20 stands, and what it leaves goes to nobody."""
     view = a_view(state=[COMPUTING] * 6 + [SENDING] * 4, task_cap=[20.0] + [30.0] * 9)
@@ -238,7 +243,7 @@ def test_uniform_divides_among_those_that_compute() -> None:
 def test_sdf_leaves_the_sixth_task_a_crumb() -> None:
     """Five fifths leave 5.55e-17 of the site in doubles: the sixth by deadline gets it, the seventh nothing."""
     view = a_view(deadline=[40, 41, 42, 43, 44, 46, 45])
-    shares = urgent_shares(view)[0]
+    shares = shares_of(view, URGENT)
     assert shares[:5].tolist() == [0.2] * 5
     assert shares[6] == 1.0 - 0.2 - 0.2 - 0.2 - 0.2 - 0.2 == 2**-54 and shares[5] == 0.0
     assert policies.SDF().decide(view).compute[0, 6] == pytest.approx(150 * 2**-54)
@@ -257,11 +262,9 @@ def test_the_crumb_is_a_test_of_the_error() -> None:
 def test_lara_explores_first() -> None:
     """Three compute, two of them below 100 samples: these get a fifth each, the third nothing though it is urgent."""
     view = a_view(samples=[10.0, 99.9, 100.0], deadline=[40, 40, 12])
-    shares, _ = explore_then_exploit(view, np.array([[500.0, 500.0, 500.0]]))
-    assert shares[0].tolist() == [0.2, 0.2, 0.0]
+    assert shares_of(view, LEARNED, np.array([[500.0, 500.0, 500.0]])).tolist() == [0.2, 0.2, 0.0]
     crowd = a_view(samples=[10.0] * 7 + [60.0] * 3)  # ten compute: new is below 50
-    shares, _ = explore_then_exploit(crowd, np.full((1, 10), 500.0))
-    assert shares[0] == pytest.approx([1 / 7] * 7 + [0.0] * 3)
+    assert shares_of(crowd, LEARNED, np.full((1, 10), 500.0)) == pytest.approx([1 / 7] * 7 + [0.0] * 3)
 
 
 def test_lara_then_exploits_just_in_time() -> None:
@@ -269,9 +272,9 @@ def test_lara_then_exploits_just_in_time() -> None:
     deadline = [41, 13, 31, 16, 51]  # last steps 40, 12, 30, 15, 50: time left 30, 2, 20, 5, 40
     left = np.array([[90.0, 30.0, 900.0, 75.0, 60.0]])  # needs .02, .1, .3, .1, .01
     view = a_view(samples=[200.0] * 5, deadline=deadline)
-    shares, order = explore_then_exploit(view, left)
-    assert shares[0] == pytest.approx([0.02, 0.15, 0.2, 0.1, 0.0])
-    assert order[0].tolist() == [3, 0, 2, 1, 4]
+    assert shares_of(view, LEARNED, left) == pytest.approx([0.02, 0.15, 0.2, 0.1, 0.0])
+    order = decision(view, LEARNED, left).order
+    assert order is not None and order[0].tolist() == [3, 0, 2, 1, 4]
 
 
 def test_uara_caps_by_hand() -> None:
@@ -284,21 +287,21 @@ def test_uara_caps_by_hand() -> None:
     weight = np.array([2 / 20, 1 / 40, 1 / 10])
     price = 1 + 2 * 3 / 5
     expected = weight / weight.sum() / price
-    assert caps(view)[0] == pytest.approx([*expected, 0, 0, 0])
     told = policies.UARA().decide(view).compute[0]
     assert told == pytest.approx([*(150 * np.minimum(expected, 1 / 3)).clip(max=30.0), 0, 0, 0])
-    assert caps(view, price=False)[0, :3] == pytest.approx(weight / weight.sum())
+    free = shares_of(view, EVEN, capped=THOSE_WHO_COMPUTE, price=False)
+    assert free[:3] == pytest.approx(np.minimum(weight / weight.sum(), 1 / 3))
 
 
 def test_uara_lara_is_the_lesser_of_the_two() -> None:
     """LARA's shares and UARA's caps on the same view, and its two remedies."""
     view, left = a_view(samples=[200.0, 150.0, 100.0], deadline=[14, 16, 41]), np.array([[300.0, 300.0, 3.0]])
     estimate = Estimate(left=left, log_work=np.zeros((1, 3)), spread=np.zeros((1, 3)))
-    shares, _ = explore_then_exploit(view, left)
+    shares, weight = shares_of(view, LEARNED, left), np.array([5 / 10, 4 / 12, 3 / 37])  # everybody has sent: no price
     both = policies.UARALARA().given(view, estimate).compute
-    assert both == pytest.approx(150 * np.minimum(shares, caps(view)))
+    assert both[0] == pytest.approx(150 * np.minimum(shares, weight / weight.sum()))
     matching = policies.UARALARA(matching=True).given(view, estimate).compute
-    assert shares[0, 2] == 0.0 and matching.sum() >= both.sum()
+    assert shares[2] == 0.0 and matching.sum() >= both.sum()
 
 
 # The site by hand.

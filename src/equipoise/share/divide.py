@@ -1,10 +1,11 @@
 """Two ways to divide a resource among tasks, for whole batches: one after the other, or in proportion."""
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
-from equipoise.kernels import INDEX, ZERO, Bools, Floats, Indices, inner, kernel
+from equipoise.kernels import INDEX, ZERO, Bools, Floats, Indices, inlined, inner, kernel
+from equipoise.share.task import SENDING
 
 
 def greedy(key: ArrayLike, who: Bools, most: ArrayLike, total: ArrayLike) -> Floats:
@@ -88,31 +89,6 @@ def _column(values: ArrayLike, shape: tuple[int, ...]) -> Floats:
 
 
 @kernel
-def to_each(who: Bools, part: Floats, most: Floats) -> Floats:
-    """The same to every one of `who`, each at most `most`: `part` is a column, a value for each seed."""
-    given = np.empty(who.shape)
-    for s in range(len(who)):
-        here, row, amount, mosts = who[s], given[s], part[s, 0], most[s]
-        for i in range(len(here)):
-            row[i] = min(amount, mosts[i]) if here[i] else 0.0
-    return given
-
-
-@kernel
-def in_proportion(weight: Floats, most: Floats, total: float) -> Floats:
-    """Divide `total` in proportion to `weight`, each at most `most`; what that leaves, nobody gets."""
-    given = np.empty(weight.shape)
-    for s in range(len(weight)):
-        row, part, mosts, weights = weight[s], given[s], most[s], 0.0
-        for w in row:
-            weights += w
-        unit = total / max(weights, 1e-12)
-        for i in range(len(row)):
-            part[i] = min(row[i] * unit, mosts[i])
-    return given
-
-
-@kernel
 def count(who: Bools) -> Floats:
     """How many tasks, for each seed, as a column; at least one, so that one can divide by it.
 
@@ -128,6 +104,33 @@ def count(who: Bools) -> Floats:
             n += row[i]
         found[s, 0] = max(n, 1)
     return found
+
+
+@inlined
+def those_in(first: int, last: int, s: int, state: NDArray[np.int8], who: Indices) -> int:
+    """Write the numbers of a seed's tasks between two states; how many."""
+    n = ZERO
+    for i in range(state.shape[1]):  # without a branch: where they are is hard to predict
+        who[n] = i
+        n += (state[s, i] >= first) & (state[s, i] <= last)
+    return n
+
+
+@inlined
+def send_evenly(s: int, state: NDArray[np.int8], data: Floats, total: float, who: Indices, given: Floats) -> None:
+    """The uplink in equal parts to a seed's tasks that send, and what the full ones leave to the rest, as of `equal`."""
+    n, left = those_in(SENDING, SENDING, s, state, who), total
+    while n > 0 and left > 0.0:
+        part, keep = 1.0 / n * left, ZERO
+        for k in range(n):
+            i = who[k]
+            given[s, i] = min(part, data[s, i])
+            if part >= data[s, i]:
+                left -= data[s, i]
+            else:
+                who[keep] = i
+                keep += 1
+        n = ZERO if keep == n else keep
 
 
 @kernel

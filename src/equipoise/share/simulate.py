@@ -24,6 +24,9 @@ from equipoise.share.workload import Batch, Workload
 
 NOBODY_ASKS = np.empty((1, 0), np.int64)  # the policy does not decide servers
 NOT_KEPT = np.empty((0, 0, 0))
+# Bytes that a run needs for a task, and more. So much is asked for and given back before it begins: glibc then keeps what a
+# run frees for the next one, which would else wait for the pages of 4 MB, a tenth of its time.
+ROOM = 512
 STARVER = "UARA+LARA"  # the published policy whose starvation is to be seen
 MOST_TASKS = 300  # whose lives are kept
 MOST_STEPS = 200_000  # task-steps that are kept: a result stays small whatever the horizon
@@ -203,22 +206,26 @@ def simulate(
 
 def play(policy: Policy, batch: Batch, site: Site, prior: Prior, *, trace: bool = False) -> Run:
     """The main loop (docs/share.md, 1)."""
+    np.empty((*batch.shape, ROOM), np.uint8)
     decider = fresh(policy, batch, site, prior)
     now, rule = site_step.start(batch, site), site_step.rules(site)
     view = site_step.empty_view(batch.shape, rule)
+    shown = view[1:]
     kept = Trace.empty(batch, len(site.servers)) if trace else None
     own = trace or not rule.fluid or rule.switch_cost > 0  # decisions are copied: they may be lowered, or are kept
     watched = trace or not is_blind(policy)
     # Beyond the last deadline nobody is left to decide about, and where idle steps cost nothing they are not played.
     steps = min(batch.horizon, int(batch.deadline.max()) + 1) if site.power == "per_sample" else batch.horizon
     for step in range(steps):
-        site_step.open_step(step, now, view, rule, watched)
-        decision = decider.decide(view._replace(step=step))
+        if step == 0 or trace:  # else the step before has opened it
+            site_step.open_step(step, now, view, rule, watched)
+        decision = decider.decide(View(step, *shown))
         bandwidth, compute, server = arrays_of(decision, policy, step, batch.shape, own)
         if kept is not None:
             kept.before(step, now.state, view, compute)
         ran = NOT_KEPT if kept is None else kept.ran[step]
-        fault = site_step.close_step(step, now, view, bandwidth, compute, server, rule, watched, ran)
+        opens = step + 1 < steps and not trace
+        fault = site_step.close_step(step, now, view, bandwidth, compute, server, rule, watched, ran, opens)
         refuse(fault, policy, step, batch, now.state, rule)
         if kept is not None:
             kept.after(step, bandwidth, compute, now, view)

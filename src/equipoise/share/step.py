@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import INDEX, ZERO, Floats, Int32s, Ints, inner, kernel
+from equipoise.kernels import INDEX, ZERO, Floats, Indices, Int32s, Ints, inner, kernel
 from equipoise.share._arithmetic import exp, keys_of, ln, normal, two_normals, uniform
 from equipoise.share.servers import place, settle, show_where, take_turns
 from equipoise.share.site import LAWS, PER_NODE, PER_SAMPLE, Site, cheapest_loads, step_energy
@@ -26,7 +26,7 @@ LEAST_SEEN = 1e-4  # of an error that is looked at
 LOOKS, JITTERS = 2**40, 2**41  # numbers of draws from which the noise of looks, and jitter by steps, are counted
 NEVER = np.iinfo(np.int32).max
 TIME_MOST = 2**30  # steps; half of what a time can hold, so that two can be added
-BLOCK = 256  # observations made at a time: what they need stays in the nearest cache
+BLOCK = 512  # observations made at a time: what they need stays in the nearest cache
 WORK, LOG_A, SLOPE, ERROR, SIGMA, NOISE = (BLOCK * row for row in range(6))  # rows of their tile
 
 
@@ -72,17 +72,6 @@ class Now(NamedTuple):
     sums: NDArray[np.void]  # per seed
     table_samples: Floats
     table_errors: Floats
-
-
-class Seen(NamedTuple):
-    """Room for BLOCK tasks that computed: which they are, the draws they need, and a tile of what their errors come from."""
-
-    row: NDArray[np.uint64]
-    column: NDArray[np.uint64]
-    new: NDArray[np.uint64]  # those that begin a pair of draws
-    key: NDArray[np.uint64]
-    pair: NDArray[np.uint64]
-    tile: Floats
 
 
 class Rules(NamedTuple):
@@ -301,8 +290,9 @@ def close_step(
     rule: Rules,
     watched: bool,
     ran: Floats,
+    opens: bool = False,
 ) -> Fault:
-    """Send, compute, observe, and account for it; or say what is wrong with the decision.
+    """Send, compute, observe, and account for it; or say what is wrong with the decision. If it `opens`, the next step too.
 
     `compute` is lowered where the servers could not follow; errors are drawn only if they are `watched`; `ran` (seeds,
     tasks, servers), unless empty, receives who ran where. What most runs do not need is compiled when a run needs it.
@@ -317,8 +307,9 @@ def close_step(
             if fault.code != FINE:
                 return fault
             excused = first
+    plain = (tuple(now), tuple(view), tuple(rule))  # numba would read the name of every field at every call
     first, excused = 0, -1
-    while (first := serve(first, excused, step, now, view, bandwidth, compute, rule, watched, placed)) < seeds:
+    while (first := serve(first, excused, step, plain, bandwidth, compute, watched, placed, opens)) < seeds:
         fault = find_fault(first, now, bandwidth, compute, server[0, :0], rule)
         if fault.code != FINE:
             return fault
@@ -333,49 +324,41 @@ def serve(
     first: int,
     excused: int,
     step: int,
-    now: Now,
-    view: View,
+    plain: Any,
     bandwidth: Floats,
     compute: Floats,
-    rule: Rules,
     watched: bool,
     placed: Floats,
+    opens: bool,
 ) -> int:
     """From the first seed on: up to which one no decision looks wrong, the `excused` apart. Those are served.
 
-    `placed`, unless it is empty, tells of each seed what is computed, and what each server runs.
+    `placed`, unless it is empty, tells of each seed what is computed, and what each server runs. Where all are served it can
+    open the next step too: to hand over the arrays once more costs as much as to look through them.
     """
+    now, view, rule = Now(*plain[0]), View(*plain[1]), Rules(*plain[2])
     seeds, tasks = now.state.shape
-    load, checked, shown = np.empty(len(rule.speeds)), len(placed) > 0, watched or rule.by_luck
-    senders, runners, found, fresh, last = np.empty(tasks + 1, INDEX), np.empty(tasks + 1, INDEX), ZERO, ZERO, seeds
-    seen = Seen(
-        np.empty(BLOCK, INDEX),
-        np.empty(BLOCK, INDEX),
-        np.empty(BLOCK + 1, INDEX),
-        np.ones(BLOCK + 1, np.uint64),
-        np.ones(BLOCK + 1, np.uint64),
-        np.ones(6 * BLOCK),
-    )
-    t = seen.tile
+    load, checked = np.empty(len(rule.speeds)), len(placed) > 0
+    senders, runners, found, last = np.empty(tasks + 1, INDEX), np.empty(tasks + 1, INDEX), ZERO, seeds
+    seen, capacities = np.empty(seeds * tasks + 1, INDEX), rule.capacities
     for s in range(first, seeds):
-        sums, sending, running, sent, total = now.sums[s], 0, 0, 0.0, 0.0
-        ys, xs, observed = bandwidth[s], compute[s], view.observed[s]
+        sums, sending, running, sent, total, before = now.sums[s], 0, 0, 0.0, 0.0, INDEX(s * tasks)
         for i in range(tasks):
             senders[sending] = runners[running] = i
-            sending += ys[i] > 0.0
-            running += xs[i] > 0.0
+            sending += bandwidth[s, i] > 0.0
+            running += compute[s, i] > 0.0
         if rule.equal:
             sending = 0
         for k in range(sending):
-            sent += ys[senders[k]]
+            sent += bandwidth[s, senders[k]]
         for k in range(running):
-            total += xs[runners[k]]
+            total += compute[s, runners[k]]
         over = sent > rule.bandwidth + SLACK or total > rule.capacity + SLACK
-        right, waiting = check(now.state[s], ys, xs, now.cap[s], rule)
+        right, waiting = check(s, now, bandwidth, compute, rule)
         odd = not checked and s != excused and (over or not right)
         if not odd:
             for i in range(tasks):
-                observed[i] = False
+                view.observed[s, i] = False
             if checked:
                 total = placed[s, 0]
                 for j in range(len(load)):
@@ -383,7 +366,7 @@ def serve(
             for k in range(sending):
                 i = senders[k]
                 task = now.task[s, i]
-                part = min(ys[i], task.data_left)
+                part = min(bandwidth[s, i], task.data_left)
                 sums.sent += part
                 task.data_left -= part
                 if task.data_left <= DUST:
@@ -393,33 +376,27 @@ def serve(
             for k in range(running):
                 i = runners[k]
                 curve = now.curve[s, i]
-                curve.samples += xs[i]
+                curve.samples += compute[s, i]
                 curve.observations += 1
                 view.samples[s, i] = curve.samples
                 if not rule.looks:
-                    observed[i], view.observations[s, i] = True, curve.observations
+                    view.observed[s, i], view.observations[s, i] = True, curve.observations
                 if not rule.by_luck and curve.samples >= curve.work - DUST:
                     now.state[s, i], now.due[s, i] = DONE, NEVER
                     now.task[s, i].done_at = step + 1
-                if shown:
-                    if found == BLOCK:
-                        observe(step, seen, found, fresh, now, view, rule, watched)
-                        found = fresh = ZERO
-                    seen.row[found], seen.column[found] = s, i
-                    t[WORK + found], t[LOG_A + found], t[SLOPE + found] = max(curve.samples, 1.0), curve.log_a, curve.b
-                    t[ERROR + found], t[SIGMA + found], t[NOISE + found] = curve.floor, curve.sigma, now.spare[s, i]
-                    seen.key[fresh], seen.pair[fresh] = curve.noise_key, (curve.observations + 1) >> 1
-                    seen.new[fresh] = found
-                    fresh += curve.observations & 1  # else the second of its pair is there
-                    found += 1
+                seen[found] = before + i
+                found += 1
             if waiting:
                 sums.idle += rule.capacity - total
             if waiting or rule.law != PER_SAMPLE:
-                sums.energy += step_energy(rule.law, rule.idle, rule.busy, rule.capacities, total, load)
+                sums.energy += step_energy(rule.law, rule.idle, rule.busy, capacities, total, load)
         else:
             last = s
             break
-    observe(step, seen, found, fresh, now, view, rule, watched)
+    if watched or rule.by_luck:
+        observe(step, seen, found, now, view, rule, watched)
+    if opens and last == seeds:
+        open_step(step + 1, now, view, rule, watched)
     return int(last)
 
 
@@ -460,7 +437,7 @@ def run_where(
             wrong |= (xs[i] > 0.0) & (home[i] >= len(rule.speeds))
             settled &= (xs[i] <= 0.0) | (home[i] >= 0)
         wrong |= sent > rule.bandwidth + SLACK or total > rule.capacity + SLACK
-        if s != excused and (wrong or not check(now.state[s], ys, xs, now.cap[s], rule)[0]):
+        if s != excused and (wrong or not check(s, now, bandwidth, compute, rule)[0]):
             return int(s)
         if len(rule.speeds) == 1:
             lost = take_turns(runners, running, xs, sums, rule.speeds[0], rule.switch_cost)
@@ -495,46 +472,60 @@ def run_where(
 
 
 @inner
-def observe(step: int, seen: Seen, n: int, fresh: int, now: Now, view: View, rule: Rules, watched: bool) -> None:
-    """Curve and noise of n tasks that computed, of which `fresh` begin a pair of draws; several at a time.
+def observe(step: int, at: Indices, n: int, now: Now, view: View, rule: Rules, watched: bool) -> None:
+    """Curve and noise of n tasks that computed, `at` their places among all tasks of all seeds; several at a time.
 
     Where success is a matter of the observed error, it is judged here, and only its end is shown to who looks before
     decisions.
     """
-    t, row, column = seen.tile, seen.row, seen.column
-    for j in range((n + 31) // 32 * 32):  # whole vectors; what they compute beyond is not used
-        t[WORK + j] = ln(t[WORK + j])
-    for j in range((n + 31) // 32 * 32):  # a loop of its own, which has fewer numbers to hold at once
-        t[ERROR + j] += exp(t[LOG_A + j] - t[SLOPE + j] * t[WORK + j])
-    for j in range((fresh + 31) // 32 * 32):
-        t[WORK + j], t[LOG_A + j] = two_normals(seen.key[j], seen.pair[j])
-    for j in range(fresh):
-        at = seen.new[j]
-        t[NOISE + at] = t[WORK + j]
-        now.spare[row[at], column[at]] = t[LOG_A + j]
-    for j in range(n):
-        s, i, found = row[j], column[j], t[ERROR + j] + t[SIGMA + j] * t[NOISE + j]
-        curve = now.curve[s, i]
-        if curve.table >= 0:
-            found = true_error(curve, now) + t[SIGMA + j] * t[NOISE + j]
-        if rule.by_luck and max(found, LEAST_SEEN) <= now.task[s, i].target:
-            now.state[s, i], now.due[s, i] = DONE, NEVER
-            now.task[s, i].done_at = step + 1
-        if watched and (not rule.looks or now.state[s, i] == DONE):
-            view.observed[s, i], view.error[s, i] = True, found
+    curves, spare, error, tasks = now.curve.ravel(), now.spare.ravel(), view.error.ravel(), INDEX(now.state.shape[1])
+    new, key, pair = np.empty(BLOCK + 1, INDEX), np.ones(BLOCK + 1, np.uint64), np.ones(BLOCK + 1, np.uint64)
+    t = np.ones(6 * BLOCK)
+    for start in range(0, n, BLOCK):
+        who, count, fresh = at[start : start + BLOCK], min(n - start, BLOCK), INDEX(0)
+        size = (count + 7) // 8 * 8  # whole vectors; what they compute beyond is not used
+        for j in range(count):
+            curve = curves[who[j]]
+            t[WORK + j], t[LOG_A + j], t[SLOPE + j] = max(curve.samples, 1.0), curve.log_a, curve.b
+            t[ERROR + j], t[SIGMA + j], t[NOISE + j] = curve.floor, curve.sigma, spare[who[j]]
+            key[fresh], pair[fresh], new[fresh] = curve.noise_key, (curve.observations + 1) >> 1, j
+            fresh += INDEX(curve.observations & 1)  # else the second of its pair is there
+        for j in range(size):
+            t[WORK + j] = ln(t[WORK + j])
+        for j in range(size):  # a loop of its own, which has fewer numbers to hold at once
+            t[ERROR + j] += exp(t[LOG_A + j] - t[SLOPE + j] * t[WORK + j])
+        for j in range(count):
+            if curves[who[j]].table >= 0:
+                t[ERROR + j] = true_error(curves[who[j]], now)
+        for j in range((int(fresh) + 7) // 8 * 8):
+            t[WORK + j], t[LOG_A + j] = two_normals(key[j], pair[j])
+        for j in range(int(fresh)):
+            t[NOISE + new[j]] = t[WORK + j]
+            spare[who[new[j]]] = t[LOG_A + j]
+        for j in range(size):
+            t[ERROR + j] += t[SIGMA + j] * t[NOISE + j]
+        for j in range(count if watched and not rule.looks else 0):
+            error[who[j]] = t[ERROR + j]
+        for j in range(count if rule.by_luck or (watched and rule.looks) else 0):
+            s, i = who[j] // tasks, who[j] % tasks
+            if rule.by_luck and max(t[ERROR + j], LEAST_SEEN) <= now.task[s, i].target:
+                now.state[s, i], now.due[s, i] = DONE, NEVER
+                now.task[s, i].done_at = step + 1
+            if watched and rule.looks and now.state[s, i] == DONE:
+                view.observed[s, i], view.error[s, i] = True, t[ERROR + j]
 
 
 @inner
-def check(states: NDArray[np.int8], ys: Floats, xs: Floats, cap: Floats, rule: Rules) -> tuple[bool, bool]:
+def check(s: int, now: Now, bandwidth: Floats, compute: Floats, rule: Rules) -> tuple[bool, bool]:
     """Of one seed: whether no task's part is wrong, and one can compute."""
     most_y = min(rule.bandwidth + SLACK, LARGEST)
     wrong, waiting = False, False
-    for i in range(len(states)):
-        y, x, computing = ys[i], xs[i], states[i] == COMPUTING
-        sends = (states[i] == SENDING) & (y > 0.0) & (y <= most_y)
-        computes = computing & (x > 0.0) & (x <= cap[i] + SLACK)
+    for i in range(now.state.shape[1]):
+        y, x, state = bandwidth[s, i], compute[s, i], now.state[s, i]
+        sends = (state == SENDING) & (y > 0.0) & (y <= most_y)
+        computes = (state == COMPUTING) & (x > 0.0) & (x <= now.cap[s, i] + SLACK)
         wrong |= not ((sends | rule.equal | (y == 0.0)) & (computes | (x == 0.0)))
-        waiting |= computing
+        waiting |= state == COMPUTING
     return not wrong, waiting
 
 

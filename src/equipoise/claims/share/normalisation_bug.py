@@ -11,7 +11,7 @@ from equipoise.claims.share._published import SOURCE, Floats, by_name, mean_of, 
 from equipoise.present.figures import bars
 from equipoise.share import Task, View, Workload, policies, simulate
 from equipoise.share.estimators import Estimate
-from equipoise.share.policies._authors import caps, decision, explore_then_exploit
+from equipoise.share.policies._authors import EVERYBODY, LEARNED, decision
 from equipoise.share.policies.uara_lara import UARALARA
 from equipoise.share.published import DIGITS, published_run
 from equipoise.share.view import Decision
@@ -29,8 +29,7 @@ class WithTheBug(UARALARA):
     label: ClassVar[str] = "UARA+LARA with the bug"
 
     def given(self, view: View, estimate: Estimate) -> Decision:
-        shares, order = explore_then_exploit(view, estimate.left)
-        return decision(view, np.minimum(shares, caps(view, view.active)), order)
+        return decision(view, LEARNED, estimate.left, capped=EVERYBODY)
 
 
 @claim(

@@ -9,128 +9,121 @@
 one task may get of the site at most: one of five servers.
 """
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import Any
 
-from equipoise.kernels import INDEX, ZERO, Bools, Floats, Indices, Ints, inner, kernel
-from equipoise.share.divide import count, equal
+import numpy as np
+
+from equipoise.kernels import INDEX, ZERO, Floats, Indices, Ints, inner, kernel
+from equipoise.share.divide import send_evenly, those_in
 from equipoise.share.task import COMPUTING, SENDING
 from equipoise.share.view import Decision, View
 
 FEW, NEW_AMONG_FEW, NEW = 10, 100.0, 50.0  # computing tasks; samples below which a task is new
 HURRY, FASTER = 5, 1.5  # steps left below which a task gets so much more than it needs
 LEAST_GRANT = 0.01  # of the site
+EVEN, URGENT, LEARNED = range(3)  # fractions: the same for all; one server's part each, by deadline; LARA's
+NOBODY, THOSE_WHO_COMPUTE, THOSE_SERVED, EVERYBODY = range(4)  # who share the site by UARA's weights
+NOTHING = np.empty((0, 0))
 
 
-def decision(view: View, shares: Floats, order: ArrayLike | None = None) -> Decision:
-    """Fractions of the site as samples per step; the uplink, where it is the policy's, in equal parts."""
-    uplink = equal(view.sending, view.data_left, view.bandwidth)
-    ranks = None if order is None else np.asarray(order)
-    return Decision(uplink, _samples(shares, view.task_cap, view.capacity), order=ranks)
+def decision(view: View, kind: int, left: Floats = NOTHING, *, capped: int = NOBODY, price: bool = True) -> Decision:
+    """Fractions of the site as samples per step; the uplink, where it is the policy's, in equal parts.
 
-
-@kernel
-def _samples(shares: Floats, task_cap: Floats, capacity: float) -> Floats:
-    for s in range(len(shares)):
-        row, most = shares[s], task_cap[s]
-        for i in range(len(row)):
-            row[i] = min(capacity * row[i], most[i])
-    return shares
-
-
-def even_shares(view: View) -> Floats:
-    """The same fraction for every computing task."""
-    computing = view.computing
-    return np.where(computing, 1.0 / count(computing), 0.0)
-
-
-def urgent_shares(view: View) -> Floats:
-    """One server's part for each task by deadline; the rounding of five fifths leaves a sixth task a trace, as theirs."""
-    return _urgent(view.state, view.deadline, view.part)
+    LARA's come from the work that is estimated to be left, and say in which order tasks are served.
+    """
+    bandwidth, compute, ranks = _decide(tuple(view), left, kind, capped, price)
+    return Decision(bandwidth, compute, order=ranks if kind == LEARNED else None)
 
 
 @kernel
-def _urgent(state: NDArray[np.int8], deadline: Ints, part: float) -> Floats:
-    tasks = state.shape[1]
-    shares, order, key = np.zeros(state.shape), np.empty(tasks + 1, INDEX), np.empty(tasks, np.int64)
-    room = np.empty(tasks, INDEX)
-    for s in range(len(state)):
-        n, left = _computing(state[s], order), 1.0
-        for k in range(n):
-            key[k] = deadline[s, order[k]]
-        _sort(order, n, key, room)
-        for k in range(n):
-            i = order[k]
-            if left <= 0.0:
-                break
-            shares[s, i] = min(part, left)
-            left -= shares[s, i]
-    return shares
-
-
-def explore_then_exploit(view: View, left: Floats) -> tuple[Floats, Ints]:
-    """LARA's fractions from the work that is estimated to be left, and the order in which tasks are served."""
-    return _explore_then_exploit(view.step, view.state, view.samples, view.deadline, left, view.capacity, view.part)
-
-
-@kernel
-def _explore_then_exploit(
-    step: int, state: NDArray[np.int8], samples: Floats, deadline: Ints, left: Floats, capacity: float, part: float
-) -> tuple[Floats, Ints]:
-    tasks = state.shape[1]
-    shares, ranks, time, need = np.zeros(state.shape), np.zeros(state.shape, np.int64), np.empty(tasks), np.empty(tasks)
-    order, room, key = np.empty(tasks + 1, INDEX), np.empty(tasks, INDEX), np.empty(tasks, np.int64)
-    for s in range(len(state)):
-        n, new, done, share, rank = _computing(state[s], order), 0, samples[s], shares[s], ranks[s]
+def _decide(plain: Any, left: Floats, kind: int, capped: int, priced: bool) -> tuple[Floats, Floats, Ints]:
+    """What stands under k is of the k-th task that computes: close together, so that loops run several at a time."""
+    view = View(*plain)
+    seeds, tasks = view.state.shape
+    bandwidth, compute, ranks = np.zeros((seeds, tasks)), np.zeros((seeds, tasks)), np.zeros((seeds, tasks), np.int64)
+    who, there, order = np.empty(tasks + 1, INDEX), np.empty(tasks + 1, INDEX), np.empty(tasks, INDEX)
+    share, time, need, done = np.ones(tasks + 32), np.ones(tasks + 32), np.ones(tasks + 32), np.ones(tasks + 32)
+    key, weight = np.empty(tasks, np.int64), np.empty(tasks)
+    for s in range(seeds):
+        n, new = those_in(COMPUTING, COMPUTING, s, view.state, who), 0
         few = NEW_AMONG_FEW if n < FEW else NEW
         for k in range(n):
-            new += done[order[k]] < few
-        if new > 0:
-            each = min(1.0, part * new) / new
+            i = who[k]
+            share[k], key[k] = 1.0 / n if kind == EVEN else 0.0, view.deadline[s, i]
+            new += view.samples[s, i] < few
+        if kind == URGENT:  # the rounding of five fifths leaves a sixth task a trace, as theirs
+            _sort(n, key, order)
+            rest = 1.0
             for k in range(n):
-                i = order[k]
-                share[i], rank[i] = each if done[i] < few else 0.0, i
-            continue
+                share[order[k]] = min(view.part, rest)
+                rest -= share[order[k]]
+        elif kind == LEARNED and new > 0:  # explore
+            each = min(1.0, view.part * new) / new
+            for k in range(n):
+                i = who[k]
+                share[k], ranks[s, i] = each if view.samples[s, i] < few else 0.0, i
+        elif kind == LEARNED:  # exploit
+            for k in range(n):
+                key[k] = max(key[k] - 1 - view.step, 1)
+                time[k], need[k] = key[k], left[s, who[k]]
+            for k in range((n + 31) // 32 * 32):  # whole vectors; what they compute beyond is not used
+                need[k] = need[k] / time[k] / view.capacity if need[k] >= 0.0 else 0.0
+            _sort(n, key, order)
+            _sort_equals(order, n, time, need)
+            used = 0.0
+            for rank in range(n):
+                k = order[rank]
+                grant = min(need[k] * (FASTER if time[k] < HURRY else 1.0), view.part, 1.0 - used)
+                ranks[s, who[k]] = rank
+                if grant > LEAST_GRANT:
+                    share[k] = grant
+                    used += grant
+                if used >= 1.0:
+                    break
+        if capped != NOBODY:
+            # The price is of the part of the tasks in the site that had not sent everything when the step began.
+            active, sending, total, m = 0, 0, 0.0, n
+            for i in range(tasks):
+                state = view.state[s, i]
+                here = (state >= SENDING) & (state <= COMPUTING)
+                active += here
+                sending += here & ((state != COMPUTING) | (view.ready[s, i] == view.step))
+            price = 1.0 + 2.0 * (sending / max(active, 1)) if priced else 1.0
+            for k in range(n):
+                there[k] = who[k]
+            if capped == EVERYBODY:
+                m = those_in(SENDING, COMPUTING, s, view.state, there)
+            for k in range(m):
+                i = there[k]
+                done[k], need[k], time[k] = view.samples[s, i], view.data[s, i], view.deadline[s, i] - 1 - view.delay
+            for k in range((m + 31) // 32 * 32):
+                need[k] = (1.0 + done[k] / max(need[k], 1.0)) / max(time[k], 1.0)
+            for k in range(m):
+                if capped == THOSE_SERVED and share[k] <= 0.0:
+                    need[k] = 0.0
+                total += need[k]
+                weight[there[k]] = need[k]
+            for k in range(n):
+                need[k] = weight[who[k]]
+            for k in range((n + 31) // 32 * 32):
+                share[k] = min(share[k], need[k] / max(total, 1e-300) / price)
         for k in range(n):
-            i = order[k]
-            key[k] = max(deadline[s, i] - 1 - step, 1)
-            time[i] = key[k]
-            need[i] = left[s, i] / time[i] / capacity if left[s, i] >= 0.0 else 0.0
-        _sort(order, n, key, room)
-        _sort_equals(order, n, time, need)
-        used = 0.0
-        for k in range(n):
-            i = order[k]
-            grant = min(need[i] * (FASTER if time[i] < HURRY else 1.0), part, 1.0 - used)
-            rank[i] = k
-            if grant > LEAST_GRANT:
-                share[i] = grant
-                used += grant
-            if used >= 1.0:
-                break
-    return shares, ranks
+            i = who[k]
+            compute[s, i] = min(view.capacity * share[k], view.task_cap[s, i])
+        send_evenly(s, view.state, view.data_left, view.bandwidth, there, bandwidth)
+    return bandwidth, compute, ranks
 
 
 @inner
-def _computing(state: NDArray[np.int8], order: Indices) -> int:
-    """Write the numbers of the tasks that compute; how many."""
-    n = ZERO
-    for i in range(len(state)):  # without a branch: where they are is hard to predict
-        order[n] = i
-        n += state[i] == COMPUTING
-    return n
-
-
-@inner
-def _sort(order: Indices, n: int, key: Ints, room: Indices) -> None:
-    """The first n of `order` in ascending key, equals as they are: each counts who comes before it, without a branch."""
+def _sort(n: int, key: Ints, order: Indices) -> None:
+    """The numbers below n in ascending key, equals as they are: each counts who comes before it, without a branch."""
     for k in range(n):
-        key[k], room[k] = key[k] * 2**20 + k, order[k]
+        key[k] = key[k] * 2**20 + k
     for k in range(n):
         before, mine = ZERO, key[k]
         for j in range(n):
             before += key[j] < mine
-        order[before] = room[k]
+        order[before] = k
 
 
 @inner
@@ -142,39 +135,3 @@ def _sort_equals(order: Indices, n: int, key: Floats, second: Floats) -> None:
             order[at] = order[at - 1]
             at -= 1
         order[at] = i
-
-
-def caps(view: View, who: Bools | None = None, *, price: bool = True) -> Floats:
-    """UARA's caps as fractions of the site; `who` are the tasks that share it, the computing ones unless given."""
-    who = view.computing if who is None else who
-    return _caps(who, view.samples, view.data, view.deadline, view.delay, view.state, view.ready, view.step, price)
-
-
-@kernel
-def _caps(
-    who: Bools,
-    samples: Floats,
-    data: Floats,
-    deadline: Ints,
-    delay: float,
-    state: NDArray[np.int8],
-    ready: Ints,
-    step: int,
-    priced: bool,
-) -> Floats:
-    """The price is of the part of the tasks in the site that had not sent everything when the step began."""
-    found = np.zeros(who.shape)
-    for s in range(len(who)):
-        row, here, states, able, total, sending, active = found[s], who[s], state[s], ready[s], 0.0, 0, 0
-        for i in range(len(row)):
-            there = (states[i] >= SENDING) & (states[i] <= COMPUTING)
-            active += there
-            sending += there & ((states[i] != COMPUTING) | (able[i] == step))
-            weight = (1.0 + samples[s, i] / max(data[s, i], 1.0)) / max(deadline[s, i] - 1 - delay, 1.0)
-            row[i] = weight if here[i] else 0.0
-        for i in range(len(row)):
-            total += row[i]
-        price = 1.0 + 2.0 * (sending / max(active, 1)) if priced else 1.0
-        for i in range(len(row)):
-            row[i] = row[i] / max(total, 1e-300) / price
-    return found

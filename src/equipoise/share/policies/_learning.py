@@ -3,20 +3,12 @@
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from equipoise.errors import InputError
-from equipoise.kernels import INDEX, Floats, Ints, kernel
-from equipoise.share._arithmetic import exp, ln
 from equipoise.share.estimators import Estimate, Estimator, Fit
-from equipoise.share.estimators.log_linear import LogLinear
+from equipoise.share.estimators.log_linear import LogLinear, LogLinearFit
 from equipoise.share.estimators.true_work import TrueWork
 from equipoise.share.site import Server, Site
-from equipoise.share.task import COMPUTING
 from equipoise.share.view import Decision, Policy, Prior, Scene, View, name_of
-
-LEAST = 1.0  # samples; an estimate that says "done" of a task that is not is worth one more
 
 
 @dataclass(frozen=True)
@@ -37,7 +29,10 @@ class Learning:
         raise InputError(f"{name_of(self)} does not say how it decides: define given(view, estimate)")
 
     def start(self, scene: Scene) -> Policy:
-        return Watching(self, self.estimator.start(scene))
+        fit = self.estimator.start(scene)
+        if isinstance(fit, LogLinearFit):  # what its own class says of itself: a child may read more
+            fit.whole = not vars(type(self)).get("left_only", False)
+        return Watching(self, fit)
 
     def decide(self, view: View) -> Decision:
         """A single decision without memory: no curve has been watched. A run calls `start` first."""
@@ -66,44 +61,3 @@ def clairvoyant(policy: AnyLearning) -> AnyLearning:
     if not isinstance(policy, Learning):
         raise InputError(f"{name_of(policy)} estimates nothing, so that it has no clairvoyant twin")
     return replace(policy, estimator=TrueWork())
-
-
-def needed(view: View, left: Floats, power: float, otherwise: float) -> Floats:
-    """(Estimated work left / steps left)^power of every computing task, zero for others.
-
-    One that is not estimated yet gets the mean of those that are (exploration); `otherwise` where none is.
-    """
-    return _needed(view.step, view.state, view.deadline, left, power, otherwise)
-
-
-@kernel
-def _needed(step: int, state: NDArray[np.int8], deadline: Ints, left: Floats, power: float, otherwise: float) -> Floats:
-    seeds, tasks = state.shape
-    given, who, new, value = (
-        np.zeros((seeds, tasks)),
-        np.empty(tasks + 1, INDEX),
-        np.empty(tasks + 1, INDEX),
-        np.ones(tasks + 32),
-    )
-    for s in range(seeds):
-        states, lefts, due, parts, n, unknown = state[s], left[s], deadline[s], given[s], 0, 0
-        for i in range(tasks):  # without a branch: where they are is hard to predict
-            who[n] = new[unknown] = i
-            computing, known = states[i] == COMPUTING, lefts[i] >= 0.0
-            n += computing & known
-            unknown += computing & (not known)
-        for j in range(n):
-            value[j] = max(lefts[who[j]], LEAST) / max(due[who[j]] - step, 1)
-        if power != 1.0:
-            for j in range((n + 31) // 32 * 32):  # whole vectors; what they compute beyond is not used
-                value[j] = ln(value[j])
-            for j in range((n + 31) // 32 * 32):
-                value[j] = exp(power * value[j])
-        total = 0.0
-        for j in range(n):
-            parts[who[j]] = value[j]
-            total += value[j]
-        mean = total / n if n > 0 else otherwise
-        for j in range(unknown):
-            parts[new[j]] = mean
-    return given

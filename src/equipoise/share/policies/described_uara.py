@@ -8,43 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.kernels import INDEX, ZERO, Floats, Ints, kernel
-from equipoise.share.divide import count, insert, to_each
-from equipoise.share.task import COMPUTING, SENDING
+from equipoise.kernels import Ints, kernel
+from equipoise.share.policies._described import EQUAL, decision
+from equipoise.share.task import COMPUTING
 from equipoise.share.view import Decision, Policy, Scene, View
-
-TRANSFERS = 2  # at once
-CONGESTED, THROTTLE = 100.0, 0.94  # above so many samples in the queue, bandwidth is throttled
-
-
-def uara_bandwidth(view: View) -> Floats:
-    """Two transfers at once, in the order of arrival; a congested queue throttles the uplink."""
-    return _bandwidth(view.state, view.arrival, view.data_left, view.bandwidth)
-
-
-@kernel
-def _bandwidth(state: NDArray[np.int8], arrival: Ints, data_left: Floats, total: float) -> Floats:
-    given = np.zeros(state.shape)
-    tasks = state.shape[1]
-    senders, order = np.empty(tasks + 1, INDEX), np.empty(tasks, INDEX)
-    for s in range(len(state)):
-        states, data, n, chosen, queue = state[s], data_left[s], 0, ZERO, 0.0
-        for i in range(tasks):
-            senders[n] = i
-            n += states[i] == SENDING
-        for k in range(n):
-            i = senders[k]
-            queue += data[i]
-            chosen = min(insert(order, chosen, arrival[s], INDEX(i)), TRANSFERS)
-        left = total * (THROTTLE if queue > CONGESTED else 1.0)
-        n = ZERO
-        for k in range(chosen):
-            n = insert(senders, n, data, order[k])
-        for k in range(n):  # max-min fair: the smallest first, each at most an equal part of what is left
-            part = min(data[senders[k]], left / (n - k))
-            given[s, senders[k]] = part
-            left -= part
-    return given
 
 
 @dataclass(frozen=True)
@@ -58,8 +25,7 @@ class DescribedUARA:
 
     def decide(self, view: View) -> Decision:
         """A single decision; a run calls `start` first, and then also associates tasks with servers."""
-        part = view.capacity / count(view.active)
-        return Decision(uara_bandwidth(view), to_each(view.computing, part, view.task_cap))
+        return decision(view, EQUAL, two=True)
 
 
 @dataclass

@@ -5,7 +5,7 @@ Simple and hard to fool, but its denominator counts tasks that are still sending
 
 from dataclasses import dataclass
 
-from equipoise.share.divide import count, equal, to_each
+from equipoise.share.policies._described import EQUAL, decision
 from equipoise.share.view import Decision, View
 
 
@@ -16,7 +16,4 @@ class DescribedUniform:
     blind = True  # to errors
 
     def decide(self, view: View) -> Decision:
-        return Decision(
-            bandwidth=equal(view.sending, view.data_left, view.bandwidth),
-            compute=to_each(view.computing, view.capacity / count(view.active), view.task_cap),
-        )
+        return decision(view, EQUAL)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from equipoise.share.estimators import Estimate, Estimator
 from equipoise.share.estimators.log_linear import LogLinear
-from equipoise.share.policies._authors import decision, explore_then_exploit
+from equipoise.share.policies._authors import LEARNED, decision
 from equipoise.share.policies._learning import Learning
 from equipoise.share.view import Decision, View
 
@@ -18,9 +18,8 @@ class LARA(Learning):
     estimator: Estimator = field(default_factory=lambda: LogLinear(separate=True))
 
     label, colour, marker, rank = "LARA", "#7c3aed", "triangle", 3
-    frugal = True  # leaves compute idle by design
+    frugal = left_only = True  # leaves compute idle by design; of an estimate it reads the work left
     published = True
 
     def given(self, view: View, estimate: Estimate) -> Decision:
-        shares, order = explore_then_exploit(view, estimate.left)
-        return decision(view, shares, order)
+        return decision(view, LEARNED, estimate.left)

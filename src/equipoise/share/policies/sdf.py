@@ -6,7 +6,7 @@ Knows nothing of learning, so under load it spends the site on urgent tasks that
 from dataclasses import dataclass
 
 from equipoise.share.divide import greedy
-from equipoise.share.policies._authors import decision, urgent_shares
+from equipoise.share.policies._authors import URGENT, decision
 from equipoise.share.view import Decision, View
 
 
@@ -19,4 +19,4 @@ class SDF:
 
     def decide(self, view: View) -> Decision:
         bandwidth = greedy(view.deadline, view.sending, view.data_left, view.bandwidth)
-        return decision(view, urgent_shares(view), order=view.deadline)._replace(bandwidth=bandwidth)
+        return decision(view, URGENT)._replace(bandwidth=bandwidth, order=view.deadline)

@@ -5,9 +5,7 @@ Weights favour urgent tasks and those far ahead. The busier the uplink, the less
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from equipoise.share.policies._authors import caps, decision, even_shares
+from equipoise.share.policies._authors import EVEN, THOSE_WHO_COMPUTE, decision
 from equipoise.share.view import Decision, View
 
 
@@ -19,4 +17,4 @@ class UARA:
     blind = True  # to errors
 
     def decide(self, view: View) -> Decision:
-        return decision(view, np.minimum(even_shares(view), caps(view)))
+        return decision(view, EVEN, capped=THOSE_WHO_COMPUTE)

@@ -6,11 +6,9 @@ all of them, so that the lesser of the two wastes both, and the price of a busy 
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from equipoise.share.estimators import Estimate, Estimator
 from equipoise.share.estimators.log_linear import LogLinear
-from equipoise.share.policies._authors import caps, decision, explore_then_exploit
+from equipoise.share.policies._authors import LEARNED, THOSE_SERVED, THOSE_WHO_COMPUTE, decision
 from equipoise.share.policies._learning import Learning
 from equipoise.share.view import Decision, View
 
@@ -24,10 +22,9 @@ class UARALARA(Learning):
     matching: bool = False
 
     label, colour, marker, rank = "UARA+LARA", "#be123c", "pin", 5
-    frugal = True  # leaves compute idle by design
+    frugal = left_only = True  # leaves compute idle by design; of an estimate it reads the work left
     published = True
 
     def given(self, view: View, estimate: Estimate) -> Decision:
-        shares, order = explore_then_exploit(view, estimate.left)
-        most = caps(view, shares > 0.0 if self.matching else view.computing, price=self.price)
-        return decision(view, np.minimum(shares, most), order)
+        capped = THOSE_SERVED if self.matching else THOSE_WHO_COMPUTE
+        return decision(view, LEARNED, estimate.left, capped=capped, price=self.price)

@@ -5,7 +5,7 @@ Simple and hard to fool, but it gives as much to a task that cannot make it as t
 
 from dataclasses import dataclass
 
-from equipoise.share.policies._authors import decision, even_shares
+from equipoise.share.policies._authors import EVEN, decision
 from equipoise.share.view import Decision, View
 
 
@@ -16,4 +16,4 @@ class Uniform:
     blind = True  # to errors
 
     def decide(self, view: View) -> Decision:
-        return decision(view, even_shares(view))
+        return decision(view, EVEN)
