@@ -34,7 +34,7 @@ LARGEST = 1e300  # of such distances
 WIDTH = 64  # tasks of a tile, which computes several of them at a time
 N, SW, SX, SXX, SY, SXY, SYY, LA, LB, VAA, VAB, VBB, LW3, SD3, MOVED, AIM = (WIDTH * row for row in range(16))
 ROOM = 16 * WIDTH  # rows of a tile: count and moments, the belief, what was said early and how far it moved, ln target
-SAW, X, Y, LOG, EXPECTED = (WIDTH * row for row in range(5))  # rows beside it, of the last step
+SAW, X, Y, LOG, LINE, EXPECTED = (WIDTH * row for row in range(6))  # rows beside it, of the last step
 ODD_MOST = 7  # of a seed: the distance up to which tasks shape the population
 
 
@@ -85,7 +85,7 @@ class BayesFit:
 @kernel
 def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: bool) -> None:
     seeds, tasks = view.observed.shape
-    w, observed, samples, error = np.ones(5 * WIDTH), view.observed, view.samples, view.error
+    w, observed, samples, error = np.ones(6 * WIDTH), view.observed, view.samples, view.error
     for s in range(seeds):
         anything, p = False, people[s]
         for k in range(mind.shape[1]):
@@ -95,13 +95,14 @@ def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: 
                 seen += saw
                 w[SAW + j] = 1.0 if saw else 0.0
                 w[X + j], w[Y + j] = max(samples[s, WIDTH * k + j], 1.0), error[s, WIDTH * k + j]
+            t, size = mind[s, k], (n + 7) // 8 * 8  # whole vectors; what they compute beyond is not used
             if seen > 0:
-                size, anything = (n + 7) // 8 * 8, True  # whole vectors; what they compute beyond is not used
+                anything = True
                 for j in range(n, size):
                     w[SAW + j] = 0.0
-                t = mind[s, k]
                 _take_in(t, w, size, p)
-                believe(t, size, p)
+            believe(t, size, p)
+            if seen > 0:
                 _judge(t, w, size)
         if anything and population:
             _learn_population(mind[s], p, prior)
@@ -110,18 +111,19 @@ def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: 
 @inner
 def _take_in(t: Floats, w: Floats, size: int, p: Floats) -> None:
     """Add an observation to the moments. Where noise is large against the error, the logarithm is linearised."""
-    noise = math.sqrt(p[5])
+    a, b, noise = p[0], p[1], math.sqrt(p[5])
     for j in range(size):
         w[X + j] = ln(w[X + j])
     for j in range(size):
         w[LOG + j] = ln(max(w[Y + j], 1e-300))
     for j in range(size):
-        a, b = (t[LA + j], t[LB + j]) if t[N + j] > 0.0 else (p[0], p[1])
-        w[EXPECTED + j] = exp(min(max(a - b * w[X + j], -7.0), 1.0))
+        old = t[N + j] > 0.0
+        line = (t[LA + j] if old else a) - (t[LB + j] if old else b) * w[X + j]
+        w[LINE + j] = min(max(line, -7.0), 1.0)
+        w[EXPECTED + j] = exp(w[LINE + j])
     for j in range(size):
         error, expected, x = w[Y + j], w[EXPECTED + j], w[X + j]
-        a, b = (t[LA + j], t[LB + j]) if t[N + j] > 0.0 else (p[0], p[1])
-        line = min(max(a - b * x, -7.0), 1.0) + min(max((error - expected) / expected, -0.9), 2.0)
+        line = w[LINE + j] + min(max((error - expected) / expected, -0.9), 2.0)
         y = line if (noise > 0.15 * expected) | (error <= 0.0) else w[LOG + j]
         weight = w[SAW + j] * expected * expected
         t[N + j] += w[SAW + j]
@@ -221,24 +223,34 @@ def _learn_population(minds: Floats, p: Floats, prior: Floats) -> None:
 def _estimate(view: View, mind: Floats, people: Floats, whole: bool, found: Estimate) -> None:
     """Every active task, seen or not; the spread grows with the surprise of its seed."""
     seeds, tasks = view.state.shape
-    w = np.empty(2 * WIDTH)
+    w, state, target, samples = np.empty(2 * WIDTH), view.state, view.target, view.samples
+    log_works, spreads, lefts = found.log_work, found.spread, found.left
     for s in range(seeds):
         p = people[s]
+        wider = math.sqrt(p[6])
         for k in range(mind.shape[1]):
             t, n = mind[s, k], min(tasks - WIDTH * k, WIDTH)
+            size, at, here, new = (n + 7) // 8 * 8, slice(WIDTH * k, WIDTH * k + n), False, False
+            stage, log_work, spread = state[s, at], log_works[s, at], spreads[s, at]
             for j in range(n):
-                if t[AIM + j] == 0.0 and view.state[s, WIDTH * k + j] != PENDING:
-                    t[AIM + j] = math.log(view.target[s, WIDTH * k + j])
-            size, wider = (n + 7) // 8 * 8, math.sqrt(p[6])
+                here |= (stage[j] >= SENDING) & (stage[j] <= COMPUTING)
+                new |= (stage[j] != PENDING) & (t[AIM + j] == 0.0)
+            if not here:
+                continue
+            if new:
+                for j in range(n):
+                    if t[AIM + j] == 0.0 and stage[j] != PENDING:
+                        t[AIM + j] = math.log(target[s, WIDTH * k + j])
             believe(t, size, p)
             for j in range(size):
-                log_work, spread = work_of(t[LA + j], t[LB + j], t[VAA + j], t[VAB + j], t[VBB + j], t[AIM + j])
+                w[j], sd = work_of(t[LA + j], t[LB + j], t[VAA + j], t[VAB + j], t[VBB + j], t[AIM + j])
                 # What it is not a member of says nothing of it.
                 odd = (t[N + j] >= 2.0) & (_far(t[LA + j], t[LB + j], p) > ODD)
-                w[j], w[WIDTH + j] = log_work, min((SPREAD_MOST if odd else spread) * wider, SPREAD_MOST)
+                w[WIDTH + j] = min((SPREAD_MOST if odd else sd) * wider, SPREAD_MOST)
             for j in range(n):
-                i = WIDTH * k + j
-                if SENDING <= view.state[s, i] <= COMPUTING:
-                    found.log_work[s, i], found.spread[s, i] = w[j], w[WIDTH + j]
-                    if whole:
-                        found.left[s, i] = max(mean_beyond(w[j], w[WIDTH + j], view.samples[s, i]), LEFT_LEAST)
+                here = (stage[j] >= SENDING) & (stage[j] <= COMPUTING)
+                log_work[j], spread[j] = w[j] if here else log_work[j], w[WIDTH + j] if here else spread[j]
+            if whole:
+                for j in range(n):
+                    if SENDING <= stage[j] <= COMPUTING:
+                        lefts[s, WIDTH * k + j] = max(mean_beyond(w[j], w[WIDTH + j], samples[s, WIDTH * k + j]), LEFT_LEAST)

@@ -133,7 +133,7 @@ def by_time(tasks: Any, order: Indices, n: int) -> None:
         i, at, time = order[k], k, tasks[order[k]].time
         while at > 0:
             other = order[at - 1]
-            if tasks[other].time < time or (tasks[other].time == time and other < i):
+            if (tasks[other].time < time) | ((tasks[other].time == time) & (other < i)):  # one branch, well foretold
                 break
             order[at] = other
             at -= 1
@@ -200,17 +200,18 @@ def expect(tasks: Any, order: Indices, came: Indices, crowd: Any, step: int, rul
 
 
 @inner
-def keep(tasks: Any, n: int, capacity: float, jobs: Any, heap: Indices) -> float:
-    """Mark the tasks that are kept; the rate at which all that is kept gets done in time."""
-    done, demand = 0.0, 0.0
+def keep(tasks: Any, order: Indices, n: int, capacity: float, jobs: Any, heap: Indices) -> float:
+    """Mark the tasks that are kept; the rate at which all that is kept gets done in time. Without hard branches."""
+    done, demand, at = 0.0, 0.0, ZERO
     keep_most(jobs, n, capacity, heap)
     for j in range(n):
         job = jobs[j]
-        if job.task != EXPECTED:
-            tasks[job.task].keep = job.kept
-        if job.kept:
-            done += job.work
-            demand = max(demand, done / max(job.due, 1.0))
+        heap[at] = job.kept  # of those who are here, in order
+        at += job.task != EXPECTED
+        done += job.work if job.kept else 0.0
+        demand = max(demand, done / max(job.due, 1.0))
+    for k in range(at):
+        tasks[order[k]].keep = heap[k] > ZERO
     return demand
 
 

@@ -187,7 +187,7 @@ def _decide(
             _plans.take_turns(tasks, order, n, capacity, rule.steep, given)
         elif computing > 0:
             count = _plans.expect(tasks, order, come[s], crowd, step, rule, jobs, key)
-            demand = _plans.keep(tasks, count, capacity, jobs, heap)
+            demand = _plans.keep(tasks, order, count, capacity, jobs, heap)
             _plans.serve(tasks, order, n, capacity, demand, rule, sound, quiet, seed, heap, key, given)
         if rule.decided:
             _plans.send(tasks, order, n, uplink, jobs, heap, key, bandwidth[s])
