@@ -31,7 +31,7 @@ PASSES = 3.0  # finished tasks that a landmark needs to say anything
 PLAIN = 1.3  # of the spread of works: a landmark that leaves more says nothing
 NARROW = 0.05  # of the variance of works: no landmark is taken to leave less
 
-AT, LOG_WORK, SPREAD, LOG_BEFORE, SPREAD_BEFORE, SEEN, END, SCORE = range(8)  # of a task's note
+AT, LOG_WORK, SPREAD, LOG_BEFORE, SPREAD_BEFORE, SEEN, END, ODDS = range(8)  # of a task's note
 FIRST, LEVEL, GONE, MARK = (
     8,
     9,
@@ -45,7 +45,7 @@ MEAN, SD, RIGHT, PASSED, MOVED, TESTS, FROM = range(7)  # of a seed: ln works, t
 class Beliefs(NamedTuple):
     """What was noted of tasks, and what follows for their seeds."""
 
-    note: Floats  # (seeds, tasks, 16): the last two notes, samples when last seen, ln work when done, score, landmarks
+    note: Floats  # (seeds, tasks, 16): the last two notes, samples when last seen, ln work when done, odds, landmarks
     seed: Floats  # (seeds, 21)
 
     @classmethod
@@ -72,11 +72,11 @@ def judge(tasks: Any, shown: Indices, n: int, usual: float, now: int, note: Floa
             continue
         if note[i, LEVEL] == 0.0:
             note[i, FIRST] = math.log(max(task.error, task.target))
-            note[i, LEVEL] = _level(note, i, task.target)
+            note[i, LEVEL] = _level(note, i, task.log_target)
         while note[i, GONE] < len(WAY) and task.error <= note[i, LEVEL]:
             note[i, MARK + int(note[i, GONE])] = math.log(max(task.done - 0.5 * step, 1.0))
             note[i, GONE] += 1.0
-            note[i, LEVEL] = _level(note, i, task.target)
+            note[i, LEVEL] = _level(note, i, task.log_target)
         if task.done >= NOTE * max(note[i, AT], 0.5):
             if note[i, AT] > 0.0 and task.log_work < ln(task.done) + NEAR:
                 _test(note[i, LOG_WORK], note[i, SPREAD], task.log_work, seed)
@@ -87,10 +87,10 @@ def judge(tasks: Any, shown: Indices, n: int, usual: float, now: int, note: Floa
 
 
 @inner
-def _level(note: Floats, i: int, target: float) -> float:
+def _level(note: Floats, i: int, log_target: float) -> float:
     """The error of a task's next landmark."""
     part = WAY[min(int(note[i, GONE]), len(WAY) - 1)]
-    return float(exp((1.0 - part) * note[i, FIRST] + part * ln(target)))
+    return float(exp((1.0 - part) * note[i, FIRST] + part * log_target))
 
 
 @inner
@@ -109,7 +109,7 @@ def known_of(note: Floats, i: int, done: float, seed: Floats) -> tuple[float, fl
 
 @inner
 def _score(note: Floats, i: int, work: float, step: float, seed: Floats, lucky: bool) -> None:
-    """What a finished task says for the estimator: the log of how much likelier it made this work than ignorance did."""
+    """What a finished task says for the estimator: how much likelier it made this work than ignorance did."""
     x = ln(max(work, 1.0))
     note[i, END] = max(x, 1e-9)
     for k in range(int(note[i, GONE])):
@@ -126,7 +126,7 @@ def _score(note: Floats, i: int, work: float, step: float, seed: Floats, lucky: 
         wide = math.sqrt(seed[SD] ** 2 + 0.25 + coarse)
         a, b = (x - said) / sd, (x - seed[MEAN]) / wide
         _test(said, spread, x, seed)
-        note[i, SCORE] = min(max(0.5 * (b * b - a * a) + ln(wide / sd), LOSS), GAIN)
+        note[i, ODDS] = exp(min(max(0.5 * (b * b - a * a) + ln(wide / sd), LOSS), GAIN))
 
 
 @inner
@@ -147,8 +147,8 @@ def _learn(note: Floats, first: float, seed: Floats) -> None:
     n, total, square = 1.0, first, first * first + WIDE * WIDE
     member, judged = SHARE * STRENGTH, STRENGTH
     for i in range(len(note)):
-        if note[i, SCORE] != 0.0:
-            member += chance(seed[RIGHT], note[i, SCORE])
+        if note[i, ODDS] != 0.0:
+            member += chance(seed[RIGHT], note[i, ODDS])
             judged += 1.0
         if note[i, END] > 0.0:
             n += 1.0
@@ -168,7 +168,7 @@ def _learn(note: Floats, first: float, seed: Floats) -> None:
 
 
 @inner
-def chance(right: float, score: float) -> float:
+def chance(right: float, odds: float) -> float:
     """P(the estimator is right about a task), given the share of those and what the task itself said."""
-    odds = right * exp(score)
+    odds *= right
     return odds / (odds + 1.0 - right + 1e-12)

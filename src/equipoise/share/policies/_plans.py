@@ -33,6 +33,7 @@ EXPECTED = INDEX(2**40)  # the task of a job that is not here yet
 TASK = np.dtype(
     [
         *((name, np.float64) for name in ("cap", "done", "data_left", "error", "target")),  # as in the view
+        ("log_target", np.float64),
         ("time", np.float64),  # steps in which it may compute, less what it is expected to wait before
         *((name, np.float64) for name in ("log_work", "spread")),  # last believed
         *(
@@ -108,15 +109,16 @@ def look(view: View, estimate: Estimate, delay: float, memory: Memory, new: Indi
             order[s, n] = order[s, k]
             n += state[s, order[s, k]] <= COMPUTING
         for k in range(news):
-            order[s, n] = new[k]
+            order[s, n], task = new[k], tasks[s, new[k]]
+            task.listed, task.cap, task.target = True, cap[s, new[k]], target[s, new[k]]
+            task.log_target = ln(task.target)
             n += 1
         crowd.here, crowd.came, crowd.shown, crowd.slack, crowd.usual = n, arrived, saw, slack, usual
         for k in range(n):
             i = order[s, k]
             task = tasks[s, i]
-            task.state, task.listed, task.seen = state[s, i], True, seen[s, i]
-            task.cap, task.done, task.data_left = cap[s, i], samples[s, i], data[s, i]
-            task.error, task.target = error[s, i], target[s, i]
+            task.state, task.seen = state[s, i], seen[s, i]
+            task.done, task.data_left, task.error = samples[s, i], data[s, i], error[s, i]
             task.log_work, task.spread = said[s, i], spread[s, i]
             wait = delay + 1.0 if task.state == SENDING else 0.5 * delay if task.state == DELAYED else 0.0
             task.time = deadline[s, i] - view.step - wait
@@ -237,12 +239,13 @@ def serve(
     patience = 1.0 if rule.told else seed[PASSED] / (seed[PASSED] + IMPATIENCE)
     needed, doubt, seen = 0.0, 0.0, 0
     for k in range(here):
-        task = tasks[order[k]]
-        if task.state != COMPUTING:
-            continue
-        heap[n] = order[k]
-        n += 1
-        spare = rule.margin * task.spread * exp(task.log_work)
+        heap[n], price[n] = order[k], tasks[order[k]].log_work
+        n += tasks[order[k]].state == COMPUTING
+    for k in range((n + 7) // 8 * 8):  # whole vectors; what they compute beyond is not used
+        price[k] = exp(price[k])
+    for k in range(n):
+        task = tasks[heap[k]]
+        spare = rule.margin * task.spread * price[k]
         task.need = min((task.left + spare) * drift / max(task.time * patience, 1.0), task.cap)
         needed += task.need if task.keep else 0.0
         if task.seen >= SEEN:
@@ -276,7 +279,7 @@ def serve(
         others, cheap = ZERO, heap[n:]
         for k in range(n):
             price[heap[k]] = tasks[heap[k]].price
-            if price[heap[k]] < np.inf:
+            if price[heap[k]] < np.inf and given[heap[k]] < tasks[heap[k]].cap:
                 others = insert(cheap, others, price, heap[k])
         for k in range(others):
             left -= _raise(given, cheap[k], tasks[cheap[k]].cap, left)

@@ -140,7 +140,7 @@ def _decide(
         quiet = crowd.slack <= IDLE * rule.servers * (step + 1.0)  # tasks that are here on average
         thrifty = rule.linear and not quiet
         strict = sound or (judged and thrifty and seed[RIGHT] >= SHARE)
-        hope, likely = rule.thrift if thrifty else LEAST_HOPE, chance(seed[RIGHT], 0.0) if judged else 1.0
+        hope, likely = rule.thrift if thrifty else LEAST_HOPE, chance(seed[RIGHT], 1.0) if judged else 1.0
         for start in range(0, n, WIDTH):
             count, doubted = min(n - start, WIDTH), False
             for j in range(count):
