@@ -288,13 +288,15 @@ def serve(
     for k in range(n):
         task = tasks[heap[k]]
         total += given[heap[k]]
-        wanted += task.cap if not task.keep and (task.price < np.inf or spent) else 0.0
+        wanted += task.cap if (not task.keep) & ((task.price < np.inf) | spent) else 0.0
     full = max(0.0 if thrifty else max(SPARE * capacity, budget), 0.5 * wanted)
     left = (capacity if idle else min(full, capacity)) - total
     for k in range(n):
         task = tasks[heap[k]]
+        if left <= 0.0:
+            break
         if not task.keep and (task.price < np.inf or spent):
-            left -= _raise(given, heap[k], task.cap, max(left, 0.0))
+            left -= _raise(given, heap[k], task.cap, left)
 
 
 @inner
