@@ -88,32 +88,36 @@ class Memory(NamedTuple):
 
 
 @inner
-def look(view: View, estimate: Estimate, delay: float, memory: Memory, new: Indices) -> None:
+def look(view: View, estimate: Estimate, delay: float, memory: Memory) -> None:
     """Bring lists and facts of all seeds up to date."""
     state, observed, deadline, arrival, cap = view.state, view.observed, view.deadline, view.arrival, view.task_cap
     samples, data, error, target, seen = view.samples, view.data_left, view.error, view.target, view.observations
     said, spread, order, came, shown = estimate.log_work, estimate.spread, memory.order, memory.came, memory.shown
     tasks, crowds = memory.task, memory.crowd
     for s in range(len(state)):
-        arrived, saw, news, slack, usual = ZERO, ZERO, ZERO, 0.0, 0.0
-        for i in range(state.shape[1]):  # without a branch: where they are is hard to predict
-            came[s, arrived] = shown[s, saw] = new[news] = i
-            arrived += state[s, i] != PENDING
+        crowd, states, arrived, saw, n = crowds[s], state[s], ZERO, ZERO, ZERO
+        for i in range(len(states)):
+            arrived += states[i] != PENDING
+        for i in range(len(states)):  # without a branch: where they are is hard to predict
+            shown[s, saw] = i
             saw += observed[s, i]
-            news += (state[s, i] >= SENDING) & (state[s, i] <= COMPUTING) & (not tasks[s, i].listed)
-            time = float(deadline[s, i] - arrival[s, i])
-            slack += time
-            usual += time * cap[s, i]
-        crowd, n = crowds[s], ZERO
         for k in range(crowd.here):
             order[s, n] = order[s, k]
             n += state[s, order[s, k]] <= COMPUTING
-        for k in range(news):
-            order[s, n], task = new[k], tasks[s, new[k]]
-            task.listed, task.cap, task.target = True, cap[s, new[k]], target[s, new[k]]
-            task.log_target = ln(task.target)
-            n += 1
-        crowd.here, crowd.came, crowd.shown, crowd.slack, crowd.usual = n, arrived, saw, slack, usual
+        if arrived > crowd.came:
+            count, slack, usual = ZERO, 0.0, 0.0
+            for i in range(len(states)):
+                if states[i] != PENDING:
+                    came[s, count], time, task = i, float(deadline[s, i] - arrival[s, i]), tasks[s, i]
+                    count += 1
+                    slack += time
+                    usual += time * cap[s, i]
+                    if states[i] <= COMPUTING and not task.listed:
+                        order[s, n], task.listed, task.cap, task.target = i, True, cap[s, i], target[s, i]
+                        task.log_target = ln(task.target)
+                        n += 1
+            crowd.came, crowd.slack, crowd.usual = count, slack, usual
+        crowd.here, crowd.shown = n, saw
         for k in range(n):
             i = order[s, k]
             task = tasks[s, i]

@@ -125,7 +125,7 @@ def _decide(
     size = 3 * view.state.shape[1] + 8
     jobs, heap, key = np.empty(size, JOB), np.empty(size, INDEX), np.ones(size)
     t, free = np.ones(_prices.ROOM), np.ones(_prices.ROOM)
-    _plans.look(view, estimate, rule.delay, memory, heap)
+    _plans.look(view, estimate, rule.delay, memory)
     judged = not rule.told and len(ahead) == 0  # votes of past curves are beliefs of their own kind
     # Fields of tuples are taken out once: each time counts references.
     step, capacity, uplink = view.step, view.capacity, view.bandwidth
