@@ -89,21 +89,22 @@ def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: 
     for s in range(seeds):
         anything, p = False, people[s]
         for k in range(mind.shape[1]):
-            n, seen = min(tasks - WIDTH * k, WIDTH), 0
+            n, first, end = min(tasks - WIDTH * k, WIDTH), WIDTH, 0
             for j in range(n):
                 saw = observed[s, WIDTH * k + j]
-                seen += saw
+                first, end = min(first, j if saw else WIDTH), max(end, j + 1 if saw else 0)
                 w[SAW + j] = 1.0 if saw else 0.0
                 w[X + j], w[Y + j] = max(samples[s, WIDTH * k + j], 1.0), error[s, WIDTH * k + j]
-            t, size = mind[s, k], (n + 7) // 8 * 8  # whole vectors; what they compute beyond is not used
-            if seen > 0:
+            t, first = mind[s, k], first // 8 * 8
+            size = (end - first + 7) // 8 * 8  # whole vectors; what they compute beyond is not used
+            if end > 0:
                 anything = True
-                for j in range(n, size):
+                for j in range(n, WIDTH):
                     w[SAW + j] = 0.0
-                _take_in(t, w, size, p)
-            believe(t, size, p)
-            if seen > 0:
-                _judge(t, w, size)
+                _take_in(t[first:], w[first:], size, p)
+            believe(t, (n + 7) // 8 * 8, p)
+            if end > 0:
+                _judge(t[first:], w[first:], size)
         if anything and population:
             _learn_population(mind[s], p, prior)
 
