@@ -85,7 +85,7 @@ class BayesFit:
 @kernel
 def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: bool) -> None:
     seeds, tasks = view.observed.shape
-    w, observed, samples, error = np.ones(6 * WIDTH), view.observed, view.samples, view.error
+    w, observed, samples, error = np.ones(13 * WIDTH), view.observed, view.samples, view.error
     for s in range(seeds):
         anything, p = False, people[s]
         for k in range(mind.shape[1]):
@@ -106,7 +106,7 @@ def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: 
             if end > 0:
                 _judge(t[first:], w[first:], size)
         if anything and population:
-            _learn_population(mind[s], p, prior)
+            _learn_population(mind[s], w, p, prior)
 
 
 @inner
@@ -172,41 +172,54 @@ def _judge(t: Floats, w: Floats, size: int) -> None:
 
 
 @inner
-def _far(a: float, b: float, p: Floats) -> float:
-    """How far a task is from its population: the squared distance of (ln a, b), in standard deviations."""
-    a, b, whole = a - p[0], b - p[1], 1.0 / (p[2] * p[4] - p[3] * p[3])
-    return float((p[4] * a * a - 2.0 * p[3] * a * b + p[2] * b * b) * whole)
+def _far(a: float, b: float, vaa: float, vab: float, vbb: float) -> float:
+    """How far a task is from its population, whose (ln a, b) differs by this: squared, in standard deviations."""
+    return (vbb * a * a - 2.0 * vab * a * b + vaa * b * b) * (1.0 / (vaa * vbb - vab * vab))  # once for all tasks
 
 
 @inner
-def _learn_population(minds: Floats, p: Floats, prior: Floats) -> None:
+def _total(row: Floats) -> float:
+    """The sum of a row of a tile, eight at a time; the row is used up."""
+    total = 0.0
+    for j in range(8):
+        part = 0.0
+        for first in range(0, WIDTH, 8):
+            part += row[first + j]
+        row[j] = part
+    for j in range(8):
+        total += row[j]
+    return total
+
+
+@inner
+def _learn_population(minds: Floats, w: Floats, p: Floats, prior: Floats) -> None:
     """Mean, covariance, noise and surprise from all tasks seen so far; the told prior counts as a few tasks."""
-    n, sa, sb, saa, sab, sbb, seen, odd = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    residual, freedom, moved, judged = 0.0, 0.0, 0.0, 0.0
+    sums, odd_most = w[12 * WIDTH :], p[ODD_MOST]
+    pa, pb, paa, pab, pbb = p[0], p[1], p[2], p[3], p[4]
+    for row in range(12):
+        sums[row] = 0.0
     for k in range(len(minds)):
         t = minds[k]
-        for j in range(WIDTH):
-            if t[N + j] < 2.0:
-                continue
-            a, b = t[LA + j], t[LB + j]
-            far = _far(a, b, p)
-            seen += 1.0
-            odd += far > ODD
-            if far <= p[ODD_MOST]:
-                n += 1.0
-                sa += a
-                sb += b
-                saa += t[VAA + j] + a * a
-                sab += t[VAB + j] + a * b
-                sbb += t[VBB + j] + b * b
-            if t[N + j] >= 4.0:
-                rss = t[SYY + j] - 2.0 * a * t[SY + j] + 2.0 * b * t[SXY + j]
-                rss += a * a * t[SW + j] - 2.0 * a * b * t[SX + j] + b * b * t[SXX + j]
-                residual += max(rss, 0.0)
-                freedom += t[N + j] - 2.0
-            if t[N + j] >= JUDGED:
-                moved += t[MOVED + j]
-                judged += 1.0
+        for j in range(WIDTH):  # what each adds, in rows
+            a, b, count = t[LA + j], t[LB + j], t[N + j]
+            far = _far(a - pa, b - pb, paa, pab, pbb)
+            rss = t[SYY + j] - 2.0 * a * t[SY + j] + 2.0 * b * t[SXY + j]
+            rss += a * a * t[SW + j] - 2.0 * a * b * t[SX + j] + b * b * t[SXX + j]
+            some, member = count >= 2.0, (count >= 2.0) & (far <= odd_most)
+            w[j], w[1 * WIDTH + j] = 1.0 if some else 0.0, 1.0 if some & (far > ODD) else 0.0
+            w[2 * WIDTH + j] = 1.0 if member else 0.0
+            w[3 * WIDTH + j], w[4 * WIDTH + j] = a if member else 0.0, b if member else 0.0
+            w[5 * WIDTH + j] = t[VAA + j] + a * a if member else 0.0
+            w[6 * WIDTH + j] = t[VAB + j] + a * b if member else 0.0
+            w[7 * WIDTH + j] = t[VBB + j] + b * b if member else 0.0
+            w[8 * WIDTH + j] = max(rss, 0.0) if count >= 4.0 else 0.0
+            w[9 * WIDTH + j] = count - 2.0 if count >= 4.0 else 0.0
+            w[10 * WIDTH + j] = t[MOVED + j] if count >= JUDGED else 0.0
+            w[11 * WIDTH + j] = 1.0 if count >= JUDGED else 0.0
+        for row in range(12):
+            sums[row] += _total(w[WIDTH * row :])
+    seen, odd, n, sa, sb, saa = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]
+    sab, sbb, residual, freedom, moved, judged = sums[6], sums[7], sums[8], sums[9], sums[10], sums[11]
     p[ODD_MOST] = ODD if 2.0 * odd < seen else LARGEST  # the odd do not shape it, unless they are most of it
     ka, kb = p[2] / MEAN_SPREAD**2, p[4] / MEAN_SPREAD**2
     a, b = (prior[0] * ka + sa) / (ka + n), (prior[1] * kb + sb) / (kb + n)
@@ -228,7 +241,7 @@ def _estimate(view: View, mind: Floats, people: Floats, whole: bool, found: Esti
     log_works, spreads, lefts = found.log_work, found.spread, found.left
     for s in range(seeds):
         p = people[s]
-        wider = math.sqrt(p[6])
+        a, b, vaa, vab, vbb, wider = p[0], p[1], p[2], p[3], p[4], math.sqrt(p[6])
         for k in range(mind.shape[1]):
             t, n = mind[s, k], min(tasks - WIDTH * k, WIDTH)
             size, at, here, new = (n + 7) // 8 * 8, slice(WIDTH * k, WIDTH * k + n), False, False
@@ -246,7 +259,7 @@ def _estimate(view: View, mind: Floats, people: Floats, whole: bool, found: Esti
             for j in range(size):
                 w[j], sd = work_of(t[LA + j], t[LB + j], t[VAA + j], t[VAB + j], t[VBB + j], t[AIM + j])
                 # What it is not a member of says nothing of it.
-                odd = (t[N + j] >= 2.0) & (_far(t[LA + j], t[LB + j], p) > ODD)
+                odd = (t[N + j] >= 2.0) & (_far(t[LA + j] - a, t[LB + j] - b, vaa, vab, vbb) > ODD)
                 w[WIDTH + j] = min((SPREAD_MOST if odd else sd) * wider, SPREAD_MOST)
             for j in range(n):
                 here = (stage[j] >= SENDING) & (stage[j] <= COMPUTING)
