@@ -10,8 +10,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
-from equipoise.kernels import Floats, inner, kernel
+from equipoise.kernels import COMPILES, Floats, inner, kernel
 from equipoise.share._arithmetic import exp, ln, mean_beyond
 from equipoise.share.estimators._base import Estimate
 from equipoise.share.task import COMPUTING, PENDING, SENDING
@@ -38,6 +41,30 @@ SAW, X, Y, LOG, LINE, EXPECTED = (WIDTH * row for row in range(6))  # rows besid
 ODD_MOST = 7  # of a seed: the distance up to which tasks shape the population
 
 
+@intrinsic
+def borrowed(typing_context, value):  # type: ignore[no-untyped-def]
+    """The same arrays, or tuples of such, for a kernel that need not count who refers to them: who called it holds them.
+
+    Else every row that is taken and every call counts. Never of an array that the kernel itself has made.
+    """
+
+    def of(context, builder, kind, found):  # type: ignore[no-untyped-def]
+        if isinstance(kind, types.BaseTuple):
+            parts = zip(kind, cgutils.unpack_tuple(builder, found), strict=True)
+            return context.make_tuple(builder, kind, [of(context, builder, *part) for part in parts])
+        if isinstance(kind, types.Array):
+            found = context.make_array(kind)(context, builder, found)
+            found.meminfo, found.parent = found.meminfo.type(None), found.parent.type(None)
+            found = found._getvalue()
+        return found
+
+    return value(value), lambda context, builder, _, given: of(context, builder, value, given[0])
+
+
+if not COMPILES:
+    borrowed = lambda value: value  # noqa: E731
+
+
 @dataclass(frozen=True)
 class Bayes:
     """`population`: learn mean, covariance and noise from all tasks; without it the told prior stands."""
@@ -51,7 +78,7 @@ class Bayes:
         shape = (scene.seeds, scene.tasks)
         people = np.tile(np.array([*prior[:5], NOISE**2, prior[5], ODD]), (scene.seeds, 1))
         mind = np.zeros((scene.seeds, -(-scene.tasks // WIDTH), ROOM))
-        return BayesFit(mind, people, prior, Estimate.nothing(shape), self.population)
+        return BayesFit(mind, people, prior, Estimate.nothing(shape), self.population, np.ones(13 * WIDTH))
 
 
 @dataclass
@@ -67,13 +94,14 @@ class BayesFit:
     prior: Floats
     found: Estimate
     population: bool
+    room: Floats
     whole: bool = True
 
     def learn(self, view: View) -> None:
-        _learn(view, self.mind, self.people, self.prior, self.population)
+        _learn(view, self.mind, self.people, self.prior, self.population, self.room)
 
     def estimate(self, view: View) -> Estimate:
-        _estimate(view, self.mind, self.people, self.whole, self.found)
+        _estimate(view, self.mind, self.people, self.whole, self.found, self.room)
         return self.found
 
     @property
@@ -83,9 +111,9 @@ class BayesFit:
 
 
 @kernel
-def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: bool) -> None:
-    seeds, tasks = view.observed.shape
-    w, observed, samples, error = np.ones(13 * WIDTH), view.observed, view.samples, view.error
+def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: bool, room: Floats) -> None:
+    view, mind, people, prior, w = borrowed((view, mind, people, prior, room))
+    (seeds, tasks), observed, samples, error = view.observed.shape, view.observed, view.samples, view.error
     for s in range(seeds):
         anything, p = False, people[s]
         for k in range(mind.shape[1]):
@@ -95,16 +123,14 @@ def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: 
                 first, end = min(first, j if saw else WIDTH), max(end, j + 1 if saw else 0)
                 w[SAW + j] = 1.0 if saw else 0.0
                 w[X + j], w[Y + j] = max(samples[s, WIDTH * k + j], 1.0), error[s, WIDTH * k + j]
-            t, first = mind[s, k], first // 8 * 8
+            t, first = mind[s, k], min(first, end) // 8 * 8
             size = (end - first + 7) // 8 * 8  # whole vectors; what they compute beyond is not used
-            if end > 0:
-                anything = True
-                for j in range(n, WIDTH):
-                    w[SAW + j] = 0.0
-                _take_in(t[first:], w[first:], size, p)
+            for j in range(n, WIDTH):
+                w[SAW + j] = 0.0
+            _take_in(t[first:], w[first:], size, p)
             believe(t, (n + 7) // 8 * 8, p)
-            if end > 0:
-                _judge(t[first:], w[first:], size)
+            _judge(t[first:], w[first:], size)
+            anything |= end > 0
         if anything and population:
             _learn_population(mind[s], w, p, prior)
 
@@ -180,15 +206,12 @@ def _far(a: float, b: float, vaa: float, vab: float, vbb: float) -> float:
 @inner
 def _total(row: Floats) -> float:
     """The sum of a row of a tile, eight at a time; the row is used up."""
-    total = 0.0
     for j in range(8):
         part = 0.0
         for first in range(0, WIDTH, 8):
             part += row[first + j]
         row[j] = part
-    for j in range(8):
-        total += row[j]
-    return total
+    return float(((row[0] + row[1]) + (row[2] + row[3])) + ((row[4] + row[5]) + (row[6] + row[7])))
 
 
 @inner
@@ -234,29 +257,27 @@ def _learn_population(minds: Floats, w: Floats, p: Floats, prior: Floats) -> Non
 
 
 @kernel
-def _estimate(view: View, mind: Floats, people: Floats, whole: bool, found: Estimate) -> None:
+def _estimate(view: View, mind: Floats, people: Floats, whole: bool, found: Estimate, room: Floats) -> None:
     """Every active task, seen or not; the spread grows with the surprise of its seed."""
-    seeds, tasks = view.state.shape
-    w, state, target, samples = np.empty(2 * WIDTH), view.state, view.target, view.samples
-    log_works, spreads, lefts = found.log_work, found.spread, found.left
-    for s in range(seeds):
+    view, mind, people, found, w = borrowed((view, mind, people, found, room))
+    samples = view.samples
+    for s in range(len(people)):
         p = people[s]
         a, b, vaa, vab, vbb, wider = p[0], p[1], p[2], p[3], p[4], math.sqrt(p[6])
         for k in range(mind.shape[1]):
-            t, n = mind[s, k], min(tasks - WIDTH * k, WIDTH)
-            size, at, here, new = (n + 7) // 8 * 8, slice(WIDTH * k, WIDTH * k + n), False, False
-            stage, log_work, spread = state[s, at], log_works[s, at], spreads[s, at]
+            t, first, here, new = mind[s, k], WIDTH * k, False, False
+            stage, log_work, spread = view.state[s, first:], found.log_work[s, first:], found.spread[s, first:]
+            n = min(len(stage), WIDTH)
             for j in range(n):
                 here |= (stage[j] >= SENDING) & (stage[j] <= COMPUTING)
                 new |= (stage[j] != PENDING) & (t[AIM + j] == 0.0)
             if not here:
                 continue
-            if new:
-                for j in range(n):
-                    if t[AIM + j] == 0.0 and stage[j] != PENDING:
-                        t[AIM + j] = math.log(target[s, WIDTH * k + j])
-            believe(t, size, p)
-            for j in range(size):
+            for j in range(n if new else 0):
+                if t[AIM + j] == 0.0 and stage[j] != PENDING:
+                    t[AIM + j] = math.log(view.target[s, first + j])
+            believe(t, (n + 7) // 8 * 8, p)
+            for j in range((n + 7) // 8 * 8):
                 w[j], sd = work_of(t[LA + j], t[LB + j], t[VAA + j], t[VAB + j], t[VBB + j], t[AIM + j])
                 # What it is not a member of says nothing of it.
                 odd = (t[N + j] >= 2.0) & (_far(t[LA + j] - a, t[LB + j] - b, vaa, vab, vbb) > ODD)
@@ -264,7 +285,7 @@ def _estimate(view: View, mind: Floats, people: Floats, whole: bool, found: Esti
             for j in range(n):
                 here = (stage[j] >= SENDING) & (stage[j] <= COMPUTING)
                 log_work[j], spread[j] = w[j] if here else log_work[j], w[WIDTH + j] if here else spread[j]
-            if whole:
-                for j in range(n):
-                    if SENDING <= stage[j] <= COMPUTING:
-                        lefts[s, WIDTH * k + j] = max(mean_beyond(w[j], w[WIDTH + j], samples[s, WIDTH * k + j]), LEFT_LEAST)
+            for j in range(n if whole else 0):
+                if SENDING <= stage[j] <= COMPUTING:
+                    left = mean_beyond(log_work[j], spread[j], samples[s, first + j])
+                    found.left[s, first + j] = max(left, LEFT_LEAST)

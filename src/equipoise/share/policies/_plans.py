@@ -15,7 +15,8 @@ from equipoise.share._arithmetic import exp, ln
 from equipoise.share.divide import insert
 from equipoise.share.estimators import Estimate
 from equipoise.share.policies._beliefs import MOVED, PASSED, TESTS
-from equipoise.share.policies._moore_hodgson import keep_most
+from equipoise.share.policies._moore_hodgson import JOB, keep_most
+from equipoise.share.policies._prices import ROOM
 from equipoise.share.task import COMPUTING, DELAYED, DONE, PENDING, SENDING
 from equipoise.share.view import View
 
@@ -73,18 +74,24 @@ class Rule(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What it knows of tasks, and who they are: lists with a row per seed."""
+    """What it knows of tasks, and who they are: lists with a row per seed. And room to work in."""
 
     task: NDArray[np.void]
     crowd: NDArray[np.void]
     order: Indices  # who is here, by the time left
     came: Indices
     shown: Indices
+    jobs: NDArray[np.void]
+    heap: Indices
+    key: Floats
+    tile: Floats  # of tasks as the estimator has them, and as nothing is known of them
+    free: Floats
 
     @classmethod
     def start(cls, seeds: int, tasks: int) -> "Memory":
-        lists = np.zeros((3, seeds, tasks + 1), INDEX)
-        return cls(np.zeros((seeds, tasks), TASK), np.zeros(seeds, CROWD), lists[0], lists[1], lists[2])
+        lists, size = np.zeros((3, seeds, tasks + 1), INDEX), 3 * tasks + 8
+        room = np.zeros(size, JOB), np.zeros(size, INDEX), np.ones(size), np.ones(ROOM), np.ones(ROOM)
+        return cls(np.zeros((seeds, tasks), TASK), np.zeros(seeds, CROWD), lists[0], lists[1], lists[2], *room)
 
 
 @inner

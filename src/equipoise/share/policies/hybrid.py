@@ -19,15 +19,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from equipoise.errors import refuse_negative
-from equipoise.kernels import INDEX, Floats, kernel
+from equipoise.kernels import Floats, kernel
 from equipoise.share.estimators import Estimate, Estimator, Fit
 from equipoise.share.estimators._base import PARTS, SURE
-from equipoise.share.estimators.bayes import BayesFit
+from equipoise.share.estimators.bayes import BayesFit, borrowed
 from equipoise.share.estimators.familiar import Familiar
 from equipoise.share.policies import _plans, _prices
 from equipoise.share.policies._beliefs import CERTAIN, MEAN, RIGHT, SD, SHARE, WIDE, Beliefs, chance, judge, known_of
 from equipoise.share.policies._learning import Learning
-from equipoise.share.policies._moore_hodgson import JOB
 from equipoise.share.policies._plans import Memory, Rule
 from equipoise.share.policies._prices import DONE, HOPE, LEFT_LEAST, MOST, PRICE, SPENT, WIDTH, look_ahead, mean_of
 from equipoise.share.task import COMPUTING
@@ -122,20 +121,19 @@ def _decide(
     bandwidth: Floats,
     compute: Floats,
 ) -> None:
-    size = 3 * view.state.shape[1] + 8
-    jobs, heap, key = np.empty(size, JOB), np.empty(size, INDEX), np.ones(size)
-    t, free = np.ones(_prices.ROOM), np.ones(_prices.ROOM)
+    view, estimate, memory, beliefs, bandwidth, compute = borrowed(
+        (view, estimate, memory, beliefs, bandwidth, compute)
+    )
     _plans.look(view, estimate, rule.delay, memory)
     judged = not rule.told and len(ahead) == 0  # votes of past curves are beliefs of their own kind
-    # Fields of tuples are taken out once: each time counts references.
-    step, capacity, uplink = view.step, view.capacity, view.bandwidth
-    all_tasks, crowds, orders, come, shown = memory.task, memory.crowd, memory.order, memory.came, memory.shown
-    seeds, notes = beliefs.seed, beliefs.note
+    step, capacity, jobs, heap, key = view.step, view.capacity, memory.jobs, memory.heap, memory.key
+    t, free = memory.tile, memory.free
     for s in range(len(compute)):
-        tasks, crowd, order, seed, note, given = all_tasks[s], crowds[s], orders[s], seeds[s], notes[s], compute[s]
+        tasks, crowd, order, given = memory.task[s], memory.crowd[s], memory.order[s], compute[s]
+        seed, note = beliefs.seed[s], beliefs.note[s]
         n, computing = crowd.here, 0
         if judged and crowd.came > 0:
-            judge(tasks, shown[s], crowd.shown, crowd.usual / crowd.came, step, note, seed, rule.lucky)
+            judge(tasks, memory.shown[s], crowd.shown, crowd.usual / crowd.came, step, note, seed, rule.lucky)
         sound = rule.told or (judged and seed[RIGHT] >= SOUND)
         quiet = crowd.slack <= IDLE * rule.servers * (step + 1.0)  # tasks that are here on average
         thrifty = rule.linear and not quiet
@@ -150,12 +148,8 @@ def _decide(
                 if not np.isfinite(task.log_work):  # nothing is said yet
                     sure, task.log_work, task.spread = 0.0, seed[MEAN], seed[SD]
                 doubted |= sure < CERTAIN
-                t[_prices.MEAN + j], t[_prices.SD + j], t[_prices.SURE + j] = (
-                    task.log_work,
-                    max(task.spread, SURE),
-                    sure,
-                )
-                t[DONE + j], t[MOST + j] = task.done, task.cap * task.time
+                t[_prices.MEAN + j], t[_prices.SD + j] = task.log_work, max(task.spread, SURE)
+                t[_prices.SURE + j], t[DONE + j], t[MOST + j] = sure, task.done, task.cap * task.time
             if len(ahead) > 0:
                 for j in range(count):
                     for k in range(PARTS):
@@ -174,11 +168,8 @@ def _decide(
                 if sure < CERTAIN:
                     task.middle = _prices.price_mixed(t, j, (MIDDLE + 0.5) / PARTS, free)
                 if sure < 0.5:
-                    task.log_work, task.spread, task.left = (
-                        free[_prices.MEAN + j],
-                        free[_prices.SD + j],
-                        mean_of(free, j),
-                    )
+                    task.log_work, task.spread = free[_prices.MEAN + j], free[_prices.SD + j]
+                    task.left = mean_of(free, j)
                 lost = strict and t[DONE + j] >= GIVEN and t[HOPE + j] < hope
                 task.price = np.inf if lost else t[PRICE + j]
                 computing += task.state == COMPUTING
@@ -186,8 +177,8 @@ def _decide(
         if judged and not sound and rule.servers == 1.0:
             _plans.take_turns(tasks, order, n, capacity, rule.steep, given)
         elif computing > 0:
-            count = _plans.expect(tasks, order, come[s], crowd, step, rule, jobs, key)
+            count = _plans.expect(tasks, order, memory.came[s], crowd, step, rule, jobs, key)
             demand = _plans.keep(tasks, order, count, capacity, jobs, heap)
             _plans.serve(tasks, order, n, capacity, demand, rule, sound, quiet, seed, heap, key, given)
         if rule.decided:
-            _plans.send(tasks, order, n, uplink, jobs, heap, key, bandwidth[s])
+            _plans.send(tasks, order, n, view.bandwidth, jobs, heap, key, bandwidth[s])
