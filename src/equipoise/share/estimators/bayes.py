@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
-from equipoise.kernels import COMPILES, Floats, inner, kernel
+from equipoise.kernels import COMPILES, Bools, Floats, inner, kernel
 from equipoise.share._arithmetic import exp, ln, mean_beyond
 from equipoise.share.estimators._base import Estimate
 from equipoise.share.task import COMPUTING, PENDING, SENDING
@@ -48,7 +50,7 @@ def borrowed(typing_context, value):  # type: ignore[no-untyped-def]
     Else every row that is taken and every call counts. Never of an array that the kernel itself has made.
     """
 
-    def of(context, builder, kind, found):  # type: ignore[no-untyped-def]
+    def of(context: Any, builder: Any, kind: Any, found: Any) -> Any:
         if isinstance(kind, types.BaseTuple):
             parts = zip(kind, cgutils.unpack_tuple(builder, found), strict=True)
             return context.make_tuple(builder, kind, [of(context, builder, *part) for part in parts])
@@ -98,10 +100,12 @@ class BayesFit:
     whole: bool = True
 
     def learn(self, view: View) -> None:
-        _learn(view, self.mind, self.people, self.prior, self.population, self.room)
+        last = view.observed, view.samples, view.error
+        _learn(*last, self.mind, self.people, self.prior, self.population, self.room)
 
     def estimate(self, view: View) -> Estimate:
-        _estimate(view, self.mind, self.people, self.whole, self.found, self.room)
+        now = view.state, view.target, view.samples
+        _estimate(*now, self.mind, self.people, self.whole, self.found, self.room)
         return self.found
 
     @property
@@ -111,9 +115,18 @@ class BayesFit:
 
 
 @kernel
-def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: bool, room: Floats) -> None:
-    view, mind, people, prior, w = borrowed((view, mind, people, prior, room))
-    (seeds, tasks), observed, samples, error = view.observed.shape, view.observed, view.samples, view.error
+def _learn(
+    observed: Bools,
+    samples: Floats,
+    error: Floats,
+    mind: Floats,
+    people: Floats,
+    prior: Floats,
+    population: bool,
+    room: Floats,
+) -> None:
+    observed, samples, error, mind, people, prior, w = borrowed((observed, samples, error, mind, people, prior, room))
+    seeds, tasks = observed.shape
     for s in range(seeds):
         anything, p = False, people[s]
         for k in range(mind.shape[1]):
@@ -257,16 +270,24 @@ def _learn_population(minds: Floats, w: Floats, p: Floats, prior: Floats) -> Non
 
 
 @kernel
-def _estimate(view: View, mind: Floats, people: Floats, whole: bool, found: Estimate, room: Floats) -> None:
+def _estimate(
+    state: NDArray[np.int8],
+    target: Floats,
+    samples: Floats,
+    mind: Floats,
+    people: Floats,
+    whole: bool,
+    found: Estimate,
+    room: Floats,
+) -> None:
     """Every active task, seen or not; the spread grows with the surprise of its seed."""
-    view, mind, people, found, w = borrowed((view, mind, people, found, room))
-    samples = view.samples
+    state, target, samples, mind, people, found, w = borrowed((state, target, samples, mind, people, found, room))
     for s in range(len(people)):
         p = people[s]
         a, b, vaa, vab, vbb, wider = p[0], p[1], p[2], p[3], p[4], math.sqrt(p[6])
         for k in range(mind.shape[1]):
             t, first, here, new = mind[s, k], WIDTH * k, False, False
-            stage, log_work, spread = view.state[s, first:], found.log_work[s, first:], found.spread[s, first:]
+            stage, log_work, spread = state[s, first:], found.log_work[s, first:], found.spread[s, first:]
             n = min(len(stage), WIDTH)
             for j in range(n):
                 here |= (stage[j] >= SENDING) & (stage[j] <= COMPUTING)
@@ -275,7 +296,7 @@ def _estimate(view: View, mind: Floats, people: Floats, whole: bool, found: Esti
                 continue
             for j in range(n if new else 0):
                 if t[AIM + j] == 0.0 and stage[j] != PENDING:
-                    t[AIM + j] = math.log(view.target[s, first + j])
+                    t[AIM + j] = math.log(target[s, first + j])
             believe(t, (n + 7) // 8 * 8, p)
             for j in range((n + 7) // 8 * 8):
                 w[j], sd = work_of(t[LA + j], t[LB + j], t[VAA + j], t[VAB + j], t[VBB + j], t[AIM + j])
