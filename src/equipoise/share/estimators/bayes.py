@@ -40,15 +40,14 @@ WIDTH = 64  # tasks of a tile, which computes several of them at a time
 N, SW, SX, SXX, SY, SXY, SYY, LA, LB, VAA, VAB, VBB, LW3, SD3, MOVED, AIM = (WIDTH * row for row in range(16))
 ROOM = 16 * WIDTH  # rows of a tile: count and moments, the belief, what was said early and how far it moved, ln target
 SAW, X, Y, LOG, LINE, EXPECTED = (WIDTH * row for row in range(6))  # rows beside it, of the last step
+Last = tuple[Bools, Floats, Floats]  # of the view: who was observed, samples, errors
+Now = tuple[NDArray[np.int8], Floats, Floats]  # states, targets, samples
 ODD_MOST = 7  # of a seed: the distance up to which tasks shape the population
 
 
 @intrinsic
 def borrowed(typing_context, value):  # type: ignore[no-untyped-def]
-    """The same arrays, or tuples of such, for a kernel that need not count who refers to them: who called it holds them.
-
-    Else every row that is taken and every call counts. Never of an array that the kernel itself has made.
-    """
+    """Arrays, or tuples of them, that the caller holds: uncounted, else each row and call counts who refers to them."""
 
     def of(context: Any, builder: Any, kind: Any, found: Any) -> Any:
         if isinstance(kind, types.BaseTuple):
@@ -100,12 +99,12 @@ class BayesFit:
     whole: bool = True
 
     def learn(self, view: View) -> None:
-        last = view.observed, view.samples, view.error
-        _learn(*last, self.mind, self.people, self.prior, self.population, self.room)
+        last = (view.observed, view.samples, view.error)
+        _learn(last, self.mind, self.people, self.prior, self.population, self.room)
 
     def estimate(self, view: View) -> Estimate:
-        now = view.state, view.target, view.samples
-        _estimate(*now, self.mind, self.people, self.whole, self.found, self.room)
+        now = (view.state, view.target, view.samples)
+        _estimate(now, self.mind, self.people, self.whole, self.found, self.room)
         return self.found
 
     @property
@@ -115,22 +114,12 @@ class BayesFit:
 
 
 @kernel
-def _learn(
-    observed: Bools,
-    samples: Floats,
-    error: Floats,
-    mind: Floats,
-    people: Floats,
-    prior: Floats,
-    population: bool,
-    room: Floats,
-) -> None:
-    observed, samples, error, mind, people, prior, w = borrowed((observed, samples, error, mind, people, prior, room))
-    seeds, tasks = observed.shape
-    for s in range(seeds):
+def _learn(last: Last, mind: Floats, people: Floats, prior: Floats, population: bool, room: Floats) -> None:
+    (observed, samples, error), mind, people, prior, w = borrowed((last, mind, people, prior, room))
+    for s in range(len(observed)):
         anything, p = False, people[s]
         for k in range(mind.shape[1]):
-            n, first, end = min(tasks - WIDTH * k, WIDTH), WIDTH, 0
+            n, first, end = min(observed.shape[1] - WIDTH * k, WIDTH), WIDTH, 0
             for j in range(n):
                 saw = observed[s, WIDTH * k + j]
                 first, end = min(first, j if saw else WIDTH), max(end, j + 1 if saw else 0)
@@ -217,17 +206,6 @@ def _far(a: float, b: float, vaa: float, vab: float, vbb: float) -> float:
 
 
 @inner
-def _total(row: Floats) -> float:
-    """The sum of a row of a tile, eight at a time; the row is used up."""
-    for j in range(8):
-        part = 0.0
-        for first in range(0, WIDTH, 8):
-            part += row[first + j]
-        row[j] = part
-    return float(((row[0] + row[1]) + (row[2] + row[3])) + ((row[4] + row[5]) + (row[6] + row[7])))
-
-
-@inner
 def _learn_population(minds: Floats, w: Floats, p: Floats, prior: Floats) -> None:
     """Mean, covariance, noise and surprise from all tasks seen so far; the told prior counts as a few tasks."""
     sums, odd_most = w[12 * WIDTH :], p[ODD_MOST]
@@ -241,19 +219,20 @@ def _learn_population(minds: Floats, w: Floats, p: Floats, prior: Floats) -> Non
             far = _far(a - pa, b - pb, paa, pab, pbb)
             rss = t[SYY + j] - 2.0 * a * t[SY + j] + 2.0 * b * t[SXY + j]
             rss += a * a * t[SW + j] - 2.0 * a * b * t[SX + j] + b * b * t[SXX + j]
-            some, member = count >= 2.0, (count >= 2.0) & (far <= odd_most)
+            some, many, late, member = count >= 2.0, count >= 4.0, count >= JUDGED, (count >= 2.0) & (far <= odd_most)
             w[j], w[1 * WIDTH + j] = 1.0 if some else 0.0, 1.0 if some & (far > ODD) else 0.0
-            w[2 * WIDTH + j] = 1.0 if member else 0.0
-            w[3 * WIDTH + j], w[4 * WIDTH + j] = a if member else 0.0, b if member else 0.0
-            w[5 * WIDTH + j] = t[VAA + j] + a * a if member else 0.0
+            w[2 * WIDTH + j], w[3 * WIDTH + j] = 1.0 if member else 0.0, a if member else 0.0
+            w[4 * WIDTH + j], w[5 * WIDTH + j] = b if member else 0.0, t[VAA + j] + a * a if member else 0.0
             w[6 * WIDTH + j] = t[VAB + j] + a * b if member else 0.0
             w[7 * WIDTH + j] = t[VBB + j] + b * b if member else 0.0
-            w[8 * WIDTH + j] = max(rss, 0.0) if count >= 4.0 else 0.0
-            w[9 * WIDTH + j] = count - 2.0 if count >= 4.0 else 0.0
-            w[10 * WIDTH + j] = t[MOVED + j] if count >= JUDGED else 0.0
-            w[11 * WIDTH + j] = 1.0 if count >= JUDGED else 0.0
-        for row in range(12):
-            sums[row] += _total(w[WIDTH * row :])
+            w[8 * WIDTH + j], w[9 * WIDTH + j] = max(rss, 0.0) if many else 0.0, count - 2.0 if many else 0.0
+            w[10 * WIDTH + j], w[11 * WIDTH + j] = t[MOVED + j] if late else 0.0, 1.0 if late else 0.0
+        for row in range(0, 12 * WIDTH, WIDTH):  # its sum, eight at a time
+            for j in range(row, row + 8):
+                for first in range(8, WIDTH, 8):
+                    w[j] += w[first + j]
+            for j in range(row, row + 8):
+                sums[row // WIDTH] += w[j]
     seen, odd, n, sa, sb, saa = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]
     sab, sbb, residual, freedom, moved, judged = sums[6], sums[7], sums[8], sums[9], sums[10], sums[11]
     p[ODD_MOST] = ODD if 2.0 * odd < seen else LARGEST  # the odd do not shape it, unless they are most of it
@@ -270,18 +249,9 @@ def _learn_population(minds: Floats, w: Floats, p: Floats, prior: Floats) -> Non
 
 
 @kernel
-def _estimate(
-    state: NDArray[np.int8],
-    target: Floats,
-    samples: Floats,
-    mind: Floats,
-    people: Floats,
-    whole: bool,
-    found: Estimate,
-    room: Floats,
-) -> None:
+def _estimate(now: Now, mind: Floats, people: Floats, whole: bool, found: Estimate, room: Floats) -> None:
     """Every active task, seen or not; the spread grows with the surprise of its seed."""
-    state, target, samples, mind, people, found, w = borrowed((state, target, samples, mind, people, found, room))
+    (state, target, samples), mind, people, found, w = borrowed((now, mind, people, found, room))
     for s in range(len(people)):
         p = people[s]
         a, b, vaa, vab, vbb, wider = p[0], p[1], p[2], p[3], p[4], math.sqrt(p[6])

@@ -32,12 +32,7 @@ PLAIN = 1.3  # of the spread of works: a landmark that leaves more says nothing
 NARROW = 0.05  # of the variance of works: no landmark is taken to leave less
 
 AT, LOG_WORK, SPREAD, LOG_BEFORE, SPREAD_BEFORE, SEEN, END, ODDS = range(8)  # of a task's note
-FIRST, LEVEL, GONE, MARK = (
-    8,
-    9,
-    10,
-    11,
-)  # ln first error, error of the next landmark, landmarks behind, ln samples there
+FIRST, LEVEL, GONE, MARK = range(8, 12)  # ln first error, error of the next landmark, landmarks behind, ln samples then
 MEAN, SD, RIGHT, PASSED, MOVED, TESTS, FROM = range(7)  # of a seed: ln works, the share of right estimates, tests,
 # and FROM each landmark on count, sum and squares of what was still to come
 

@@ -31,28 +31,15 @@ CRUMB = 0.001  # samples; a step with any is a chance to be seen at the target
 GOLDEN = np.array([NormalDist().inv_cdf((0.5 + 0.6180339887498949 * j) % 1.0) for j in range(256)])  # spread evenly
 EXPECTED = INDEX(2**40)  # the task of a job that is not here yet
 
-TASK = np.dtype(
-    [
-        *((name, np.float64) for name in ("cap", "done", "data_left", "error", "target")),  # as in the view
-        ("log_target", np.float64),
-        ("time", np.float64),  # steps in which it may compute, less what it is expected to wait before
-        *((name, np.float64) for name in ("log_work", "spread")),  # last believed
-        *(
-            (name, np.float64) for name in ("price", "middle", "left")
-        ),  # samples: per success; of the work left; its mean
-        ("need", np.float64),  # samples per step
-        ("seen", np.int64),  # observations
-        ("state", np.int8),
-        ("listed", np.bool_),
-        ("keep", np.bool_),
-    ],
-    align=True,
-)
-CROWD = (
-    np.dtype(  # of a seed: how many are here, have come, were shown by the last step; time and work that fits, of all
-        [*((name, np.int64) for name in ("here", "came", "shown")), ("slack", np.float64), ("usual", np.float64)]
-    )
-)
+FACTS = ("cap", "done", "data_left", "error", "target", "log_target")  # as in the view
+# `time`: steps in which it may compute, less what it is expected to wait before. `log_work`, `spread`: last believed.
+# Samples: `price` per success, `middle` of the work left, its mean, `need` per step. `seen`: observations.
+PLANS = ("time", "log_work", "spread", "price", "middle", "left", "need")
+FLAGS = [("seen", np.int64), ("state", np.int8), ("listed", np.bool_), ("keep", np.bool_)]
+TASK = np.dtype([*((name, np.float64) for name in FACTS + PLANS), *FLAGS], align=True)
+# Of a seed: how many are here, have come, were shown by the last step; time and work that fits, of all.
+COUNTS = [(name, np.int64) for name in ("here", "came", "shown")]
+CROWD = np.dtype([*COUNTS, ("slack", np.float64), ("usual", np.float64)])
 
 
 class Rule(NamedTuple):
@@ -81,17 +68,13 @@ class Memory(NamedTuple):
     order: Indices  # who is here, by the time left
     came: Indices
     shown: Indices
-    jobs: NDArray[np.void]
-    heap: Indices
-    key: Floats
-    tile: Floats  # of tasks as the estimator has them, and as nothing is known of them
-    free: Floats
+    room: tuple[NDArray[np.void], Indices, Floats, Floats, Floats]  # jobs, a heap of them, keys, two tiles
 
     @classmethod
     def start(cls, seeds: int, tasks: int) -> "Memory":
         lists, size = np.zeros((3, seeds, tasks + 1), INDEX), 3 * tasks + 8
         room = np.zeros(size, JOB), np.zeros(size, INDEX), np.ones(size), np.ones(ROOM), np.ones(ROOM)
-        return cls(np.zeros((seeds, tasks), TASK), np.zeros(seeds, CROWD), lists[0], lists[1], lists[2], *room)
+        return cls(np.zeros((seeds, tasks), TASK), np.zeros(seeds, CROWD), lists[0], lists[1], lists[2], room)
 
 
 @inner
@@ -103,10 +86,9 @@ def look(view: View, estimate: Estimate, delay: float, memory: Memory) -> None:
     tasks, crowds = memory.task, memory.crowd
     for s in range(len(state)):
         crowd, states, arrived, saw, n = crowds[s], state[s], ZERO, ZERO, ZERO
-        for i in range(len(states)):
-            arrived += states[i] != PENDING
         for i in range(len(states)):  # without a branch: where they are is hard to predict
             shown[s, saw] = i
+            arrived += states[i] != PENDING
             saw += observed[s, i]
         for k in range(crowd.here):
             order[s, n] = order[s, k]
@@ -126,8 +108,7 @@ def look(view: View, estimate: Estimate, delay: float, memory: Memory) -> None:
             crowd.came, crowd.slack, crowd.usual = count, slack, usual
         crowd.here, crowd.shown = n, saw
         for k in range(n):
-            i = order[s, k]
-            task = tasks[s, i]
+            i, task = order[s, k], tasks[s, order[s, k]]
             task.state, task.seen = state[s, i], seen[s, i]
             task.done, task.data_left, task.error = samples[s, i], data[s, i], error[s, i]
             task.log_work, task.spread = said[s, i], spread[s, i]

@@ -21,8 +21,7 @@ WIDTH = 64  # tasks priced at a time: columns of a tile that stays in the neares
 LAW = 0  # its rows: first the quantiles of the work left, as the estimator has it; then of each task
 MEAN, SD, DONE, MOST, SURE, PRICE, SPENT, HOPE = (WIDTH * (PARTS + row) for row in range(8))
 PLACE, PART, OVER = PRICE, HOPE, SPENT  # while it looks ahead
-ONE = WIDTH * (PARTS + 8)  # the quantiles of one task
-ROOM = ONE + PARTS
+ONE, ROOM = WIDTH * (PARTS + 8), WIDTH * (PARTS + 8) + PARTS  # the quantiles of ONE task
 # MEAN and SD of ln work; samples DONE; the MOST it can still compute in time; how SURE the estimator is right about it;
 # its PRICE; samples SPENT on the way; HOPE, P(success in time).
 
@@ -94,12 +93,3 @@ def price_mixed(t: Floats, j: int, part: float, free: Floats) -> float:
             break
     t[PRICE + j], t[HOPE + j] = price, reached
     return middle
-
-
-@inner
-def mean_of(t: Floats, j: int) -> float:
-    """Of the quantiles of one task."""
-    total = 0.0
-    for k in range(PARTS):
-        total += t[WIDTH * k + j]
-    return total / PARTS

@@ -28,7 +28,7 @@ from equipoise.share.policies import _plans, _prices
 from equipoise.share.policies._beliefs import CERTAIN, MEAN, RIGHT, SD, SHARE, WIDE, Beliefs, chance, judge, known_of
 from equipoise.share.policies._learning import Learning
 from equipoise.share.policies._plans import Memory, Rule
-from equipoise.share.policies._prices import DONE, HOPE, LEFT_LEAST, MOST, PRICE, SPENT, WIDTH, look_ahead, mean_of
+from equipoise.share.policies._prices import DONE, HOPE, LEFT_LEAST, MOST, PRICE, SPENT, WIDTH, look_ahead
 from equipoise.share.task import COMPUTING
 from equipoise.share.view import Decision, Policy, Scene, View
 
@@ -39,6 +39,7 @@ LEAST_HOPE = 0.1  # P(success) worth energy
 GIVEN = 15.0  # samples after which a task may be given up
 IDLE = 6.0  # tasks per server on average, at most, on a site that is quiet
 STEEP = 2.0  # times the mean slope that is told: what hardly any curve has (tuned on bundles from seed 1000 on)
+NO_OUTLOOK = np.empty((0, 0, PARTS))
 
 
 @dataclass(frozen=True)
@@ -67,13 +68,9 @@ class Hybrid(Learning):
 
     def start(self, scene: Scene) -> Policy:
         site, shape = scene.site, (scene.seeds, scene.tasks)
+        chosen = (self.margin, self.floor, self.probe, self.ahead, self.trust, self.thrift)
         rule = Rule(
-            margin=self.margin,
-            floor=self.floor,
-            probe=self.probe,
-            ahead=self.ahead,
-            trust=self.trust,
-            thrift=self.thrift,
+            *chosen,
             told=self.clairvoyant,
             linear=site.power not in ("pooled", "per_node"),
             lucky=site.success == "observed",
@@ -100,36 +97,23 @@ class Planning:
     def decide(self, view: View) -> Decision:
         self.fit.learn(view)
         estimate = self.fit.estimate(view)
-        bandwidth, compute = np.zeros(view.state.shape), np.zeros(view.state.shape)
+        decision = Decision(np.zeros(view.state.shape), np.zeros(view.state.shape))
         own = getattr(self.fit, "outlook", None)
         ahead = NO_OUTLOOK if own is None else own(view, estimate)
-        _decide(view, estimate, ahead, self.memory, self.beliefs, self.rule, bandwidth, compute)
-        return Decision(bandwidth, compute)
-
-
-NO_OUTLOOK = np.empty((0, 0, PARTS))
+        _decide(view, estimate, ahead, self.memory, self.beliefs, self.rule, decision)
+        return decision
 
 
 @kernel
 def _decide(
-    view: View,
-    estimate: Estimate,
-    ahead: Floats,
-    memory: Memory,
-    beliefs: Beliefs,
-    rule: Rule,
-    bandwidth: Floats,
-    compute: Floats,
+    view: View, estimate: Estimate, ahead: Floats, memory: Memory, beliefs: Beliefs, rule: Rule, decision: Decision
 ) -> None:
-    view, estimate, memory, beliefs, bandwidth, compute = borrowed(
-        (view, estimate, memory, beliefs, bandwidth, compute)
-    )
+    view, estimate, memory, beliefs, decision = borrowed((view, estimate, memory, beliefs, decision))
     _plans.look(view, estimate, rule.delay, memory)
     judged = not rule.told and len(ahead) == 0  # votes of past curves are beliefs of their own kind
-    step, capacity, jobs, heap, key = view.step, view.capacity, memory.jobs, memory.heap, memory.key
-    t, free = memory.tile, memory.free
-    for s in range(len(compute)):
-        tasks, crowd, order, given = memory.task[s], memory.crowd[s], memory.order[s], compute[s]
+    step, capacity, (jobs, heap, key, t, free) = view.step, view.capacity, memory.room
+    for s in range(len(memory.crowd)):
+        tasks, crowd, order, given = memory.task[s], memory.crowd[s], memory.order[s], decision.compute[s]
         seed, note = beliefs.seed[s], beliefs.note[s]
         n, computing = crowd.here, 0
         if judged and crowd.came > 0:
@@ -168,8 +152,9 @@ def _decide(
                 if sure < CERTAIN:
                     task.middle = _prices.price_mixed(t, j, (MIDDLE + 0.5) / PARTS, free)
                 if sure < 0.5:
-                    task.log_work, task.spread = free[_prices.MEAN + j], free[_prices.SD + j]
-                    task.left = mean_of(free, j)
+                    task.log_work, task.spread, task.left = free[_prices.MEAN + j], free[_prices.SD + j], 0.0
+                    for k in range(PARTS):
+                        task.left += free[WIDTH * k + j] / PARTS
                 lost = strict and t[DONE + j] >= GIVEN and t[HOPE + j] < hope
                 task.price = np.inf if lost else t[PRICE + j]
                 computing += task.state == COMPUTING
@@ -181,4 +166,4 @@ def _decide(
             demand = _plans.keep(tasks, order, count, capacity, jobs, heap)
             _plans.serve(tasks, order, n, capacity, demand, rule, sound, quiet, seed, heap, key, given)
         if rule.decided:
-            _plans.send(tasks, order, n, view.bandwidth, jobs, heap, key, bandwidth[s])
+            _plans.send(tasks, order, n, view.bandwidth, jobs, heap, key, decision.bandwidth[s])
