@@ -41,7 +41,7 @@ N, SW, SX, SXX, SY, SXY, SYY, LA, LB, VAA, VAB, VBB, LW3, SD3, MOVED, AIM = (WID
 ROOM = 16 * WIDTH  # rows of a tile: count and moments, the belief, what was said early and how far it moved, ln target
 SAW, X, Y, LOG, LINE, EXPECTED = (WIDTH * row for row in range(6))  # rows beside it, of the last step
 Last = tuple[Bools, Floats, Floats]  # of the view: who was observed, samples, errors
-Now = tuple[NDArray[np.int8], Floats, Floats]  # states, targets, samples
+States = NDArray[np.int8]
 ODD_MOST = 7  # of a seed: the distance up to which tasks shape the population
 
 
@@ -103,8 +103,9 @@ class BayesFit:
         _learn(last, self.mind, self.people, self.prior, self.population, self.room)
 
     def estimate(self, view: View) -> Estimate:
-        now = (view.state, view.target, view.samples)
-        _estimate(now, self.mind, self.people, self.whole, self.found, self.room)
+        _estimate(view.state, view.target, self.mind, self.people, self.found, self.room)
+        if self.whole:
+            _tell_left(view.state, view.samples, self.found)
         return self.found
 
     @property
@@ -249,9 +250,9 @@ def _learn_population(minds: Floats, w: Floats, p: Floats, prior: Floats) -> Non
 
 
 @kernel
-def _estimate(now: Now, mind: Floats, people: Floats, whole: bool, found: Estimate, room: Floats) -> None:
+def _estimate(state: States, target: Floats, mind: Floats, people: Floats, found: Estimate, room: Floats) -> None:
     """Every active task, seen or not; the spread grows with the surprise of its seed."""
-    (state, target, samples), mind, people, found, w = borrowed((now, mind, people, found, room))
+    state, target, mind, people, found, w = borrowed((state, target, mind, people, found, room))
     for s in range(len(people)):
         p = people[s]
         a, b, vaa, vab, vbb, wider = p[0], p[1], p[2], p[3], p[4], math.sqrt(p[6])
@@ -276,7 +277,13 @@ def _estimate(now: Now, mind: Floats, people: Floats, whole: bool, found: Estima
             for j in range(n):
                 here = (stage[j] >= SENDING) & (stage[j] <= COMPUTING)
                 log_work[j], spread[j] = w[j] if here else log_work[j], w[WIDTH + j] if here else spread[j]
-            for j in range(n if whole else 0):
-                if SENDING <= stage[j] <= COMPUTING:
-                    left = mean_beyond(log_work[j], spread[j], samples[s, first + j])
-                    found.left[s, first + j] = max(left, LEFT_LEAST)
+
+
+@kernel
+def _tell_left(state: States, samples: Floats, found: Estimate) -> None:
+    """The mean of the work left of every active task; compiled for who asks."""
+    for s in range(len(state)):
+        for i in range(state.shape[1]):
+            if SENDING <= state[s, i] <= COMPUTING:
+                left = mean_beyond(found.log_work[s, i], found.spread[s, i], samples[s, i])
+                found.left[s, i] = max(left, LEFT_LEAST)
