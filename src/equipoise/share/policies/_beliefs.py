@@ -143,19 +143,15 @@ def _learn(note: Floats, first: float, seed: Floats) -> None:
     member, judged = SHARE * STRENGTH, STRENGTH
     for i in range(len(note)):
         if note[i, ODDS] != 0.0:
-            member += chance(seed[RIGHT], note[i, ODDS])
-            judged += 1.0
+            member, judged = member + chance(seed[RIGHT], note[i, ODDS]), judged + 1.0
         if note[i, END] > 0.0:
-            n += 1.0
-            total += note[i, END]
-            square += note[i, END] * note[i, END]
+            n, total, square = n + 1.0, total + note[i, END], square + note[i, END] * note[i, END]
         elif note[i, SEEN] > 0.0:
             z = (ln(max(note[i, SEEN], 1.0)) - old) / sd
             if z > -1.0:  # it needs more than it has done: mean and variance of the rest of the distribution
                 hazard = exp(-0.5 * z * z) / (2.5066 * max(below(-z), 1e-6))
                 mean = old + sd * hazard
-                n += 1.0
-                total += mean
+                n, total = n + 1.0, total + mean
                 square += mean * mean + sd * sd * max(1.0 + z * hazard - hazard * hazard, 0.0)
     mean = total / n
     seed[MEAN], seed[SD] = mean, max(math.sqrt(max(square / n - mean * mean, 0.0)), 0.2)

@@ -98,9 +98,7 @@ def look(view: View, estimate: Estimate, delay: float, memory: Memory) -> None:
             for i in range(len(states)):
                 if states[i] != PENDING:
                     came[s, count], time, task = i, float(deadline[s, i] - arrival[s, i]), tasks[s, i]
-                    count += 1
-                    slack += time
-                    usual += time * cap[s, i]
+                    count, slack, usual = count + 1, slack + time, usual + time * cap[s, i]
                     if states[i] <= COMPUTING and not task.listed:
                         order[s, n], task.listed, task.cap, task.target = i, True, cap[s, i], target[s, i]
                         task.log_target = ln(task.target)
@@ -225,11 +223,10 @@ def serve(
     given: Floats,
 ) -> None:
     """Pace, then give: probes and floor, who cannot wait, by deadline, by price, and what is idle to all by deadline."""
-    n = ZERO
     idle, thrifty = rule.lucky and quiet, rule.linear and not quiet
     drift = exp(max(DRIFT * seed[MOVED] / (seed[TESTS] + 2.0), 0.0))
     patience = 1.0 if rule.told else seed[PASSED] / (seed[PASSED] + IMPATIENCE)
-    needed, doubt, seen = 0.0, 0.0, 0
+    n, needed, doubt, seen = ZERO, 0.0, 0.0, 0
     for k in range(here):
         heap[n], price[n] = order[k], tasks[order[k]].log_work
         n += tasks[order[k]].state == COMPUTING
@@ -241,8 +238,7 @@ def serve(
         task.need = min((task.left + spare) * drift / max(task.time * patience, 1.0), task.cap)
         needed += task.need if task.keep else 0.0
         if task.seen >= SEEN:
-            doubt += task.spread
-            seen += 1
+            doubt, seen = doubt + task.spread, seen + 1
     doubt = doubt / seen if seen > 0 else 0.0
     race = rule.trust < np.inf and (doubt > rule.trust or rule.trust == 0.0 or rule.linear)
     budget = capacity if race else min(max(demand, needed), capacity)
@@ -255,8 +251,7 @@ def serve(
         if left > 0.0 and (task.price < np.inf or not thrifty):
             first = max(first, floor)
         given[i] = min(first, task.cap, free)
-        left -= given[i]
-        free -= given[i]
+        left, free = left - given[i], free - given[i]
     left = max(left, 0.0)
     if needed <= capacity:
         for k in range(n):
