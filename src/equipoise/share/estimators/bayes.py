@@ -130,9 +130,10 @@ def _learn(last: Last, mind: Floats, people: Floats, prior: Floats, population: 
             size = (end - first + 7) // 8 * 8  # whole vectors; what they compute beyond is not used
             for j in range(n, WIDTH):
                 w[SAW + j] = 0.0
-            _take_in(t[first:], w[first:], size, p)
+            mine, news = t[first:], w[first:]
+            _take_in(mine, news, size, p)
             believe(t, (n + 7) // 8 * 8, p)
-            _judge(t[first:], w[first:], size)
+            _judge(mine, news, size)
             anything |= end > 0
         if anything and population:
             _learn_population(mind[s], w, p, prior)
