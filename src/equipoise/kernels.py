@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FunctionType, ModuleType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import event
+from numba.core import cgutils, event
 from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 from numpy.typing import NDArray
@@ -167,6 +167,25 @@ def bits_float(typing_context, value):  # type: ignore[no-untyped-def]
     return numba.types.float64(numba.types.int64), generate
 
 
+@intrinsic
+def borrowed(typing_context, value):  # type: ignore[no-untyped-def]
+    """Arrays, or tuples of them, whose references are not counted: a kernel does so for each row of an array it takes.
+
+    Only for what the caller holds as long as the kernel runs, never for an array that the kernel itself made."""
+
+    def of(context: Any, builder: Any, kind: Any, found: Any) -> Any:
+        if isinstance(kind, numba.types.BaseTuple):
+            parts = zip(kind, cgutils.unpack_tuple(builder, found), strict=True)
+            return context.make_tuple(builder, kind, [of(context, builder, *part) for part in parts])
+        if isinstance(kind, numba.types.Array):
+            array = context.make_array(kind)(context, builder, found)
+            array.meminfo, array.parent = array.meminfo.type(None), array.parent.type(None)
+            return array._getvalue()
+        return found
+
+    return value(value), lambda context, builder, _, given: of(context, builder, value, given[0])
+
+
 def _uncompiled(function: Callable[..., object]) -> Callable[..., object]:
     """The Python function, with what a kernel takes for granted: NumPy's division, and records with fields by name."""
 
@@ -190,3 +209,4 @@ def _as_in_kernel(value: object) -> object:
 if not COMPILES:
     float_bits = lambda value: int(np.float64(value).view(np.int64))  # noqa: E731
     bits_float = lambda value: float(np.int64(value).view(np.float64))  # noqa: E731
+    borrowed = lambda value: value  # noqa: E731

@@ -63,7 +63,7 @@ def test_no_job_is_kept_that_is_due_already():
 def test_only_the_first_n_are_looked_at():
     """Room beyond n is not touched."""
     for mark in (True, False):
-        marks = np.array([(1.0, 9.0, 0, False), (1.0, 9.0, 0, False), (1.0, 9.0, 0, mark)], JOB)
+        marks = np.array([(1.0, 9.0, 0.0, 0, False), (1.0, 9.0, 0.0, 0, False), (1.0, 9.0, 0.0, 0, mark)], JOB)
         called(keep_most)(marks, 2, 1.0, np.empty(3, INDEX))
         assert marks["kept"].tolist() == [True, True, mark]
 

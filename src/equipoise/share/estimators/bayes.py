@@ -10,8 +10,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from equipoise.kernels import Floats, inner, kernel
+from equipoise.kernels import Bools, Floats, borrowed, inner, kernel
 from equipoise.share._arithmetic import exp, ln, mean_beyond
 from equipoise.share.estimators._base import Estimate
 from equipoise.share.task import COMPUTING, PENDING, SENDING
@@ -34,7 +35,9 @@ LARGEST = 1e300  # of such distances
 WIDTH = 64  # tasks of a tile, which computes several of them at a time
 N, SW, SX, SXX, SY, SXY, SYY, LA, LB, VAA, VAB, VBB, LW3, SD3, MOVED, AIM = (WIDTH * row for row in range(16))
 ROOM = 16 * WIDTH  # rows of a tile: count and moments, the belief, what was said early and how far it moved, ln target
-SAW, X, Y, LOG, EXPECTED = (WIDTH * row for row in range(5))  # rows beside it, of the last step
+SAW, X, Y, LOG, LINE, EXPECTED = (WIDTH * row for row in range(6))  # rows beside it, of the last step
+Last = tuple[Bools, Floats, Floats]  # of the view: who was observed, samples, errors
+States = NDArray[np.int8]
 ODD_MOST = 7  # of a seed: the distance up to which tasks shape the population
 
 
@@ -51,7 +54,7 @@ class Bayes:
         shape = (scene.seeds, scene.tasks)
         people = np.tile(np.array([*prior[:5], NOISE**2, prior[5], ODD]), (scene.seeds, 1))
         mind = np.zeros((scene.seeds, -(-scene.tasks // WIDTH), ROOM))
-        return BayesFit(mind, people, prior, Estimate.nothing(shape), self.population)
+        return BayesFit(mind, people, prior, Estimate.nothing(shape), self.population, np.ones(13 * WIDTH))
 
 
 @dataclass
@@ -67,13 +70,17 @@ class BayesFit:
     prior: Floats
     found: Estimate
     population: bool
+    room: Floats
     whole: bool = True
 
     def learn(self, view: View) -> None:
-        _learn(view, self.mind, self.people, self.prior, self.population)
+        last = (view.observed, view.samples, view.error)
+        _learn(last, self.mind, self.people, self.prior, self.population, self.room)
 
     def estimate(self, view: View) -> Estimate:
-        _estimate(view, self.mind, self.people, self.whole, self.found)
+        _estimate(view.state, view.target, self.mind, self.people, self.found, self.room)
+        if self.whole:
+            _tell_left(view.state, view.samples, self.found)
         return self.found
 
     @property
@@ -83,45 +90,46 @@ class BayesFit:
 
 
 @kernel
-def _learn(view: View, mind: Floats, people: Floats, prior: Floats, population: bool) -> None:
-    seeds, tasks = view.observed.shape
-    w, observed, samples, error = np.ones(5 * WIDTH), view.observed, view.samples, view.error
-    for s in range(seeds):
+def _learn(last: Last, mind: Floats, people: Floats, prior: Floats, population: bool, room: Floats) -> None:
+    (observed, samples, error), mind, people, prior, w = borrowed((last, mind, people, prior, room))
+    for s in range(len(observed)):
         anything, p = False, people[s]
         for k in range(mind.shape[1]):
-            n, seen = min(tasks - WIDTH * k, WIDTH), 0
+            n, first, end = min(observed.shape[1] - WIDTH * k, WIDTH), WIDTH, 0
             for j in range(n):
                 saw = observed[s, WIDTH * k + j]
-                seen += saw
+                first, end = min(first, j if saw else WIDTH), max(end, j + 1 if saw else 0)
                 w[SAW + j] = 1.0 if saw else 0.0
                 w[X + j], w[Y + j] = max(samples[s, WIDTH * k + j], 1.0), error[s, WIDTH * k + j]
-            if seen > 0:
-                size, anything = (n + 7) // 8 * 8, True  # whole vectors; what they compute beyond is not used
-                for j in range(n, size):
-                    w[SAW + j] = 0.0
-                t = mind[s, k]
-                _take_in(t, w, size, p)
-                believe(t, size, p)
-                _judge(t, w, size)
+            t, first = mind[s, k], min(first, end) // 8 * 8
+            size = (end - first + 7) // 8 * 8  # whole vectors; what they compute beyond is not used
+            for j in range(n, WIDTH):
+                w[SAW + j] = 0.0
+            mine, news = t[first:], w[first:]
+            _take_in(mine, news, size, p)
+            believe(t, (n + 7) // 8 * 8, p)
+            _judge(mine, news, size)
+            anything |= end > 0
         if anything and population:
-            _learn_population(mind[s], p, prior)
+            _learn_population(mind[s], w, p, prior)
 
 
 @inner
 def _take_in(t: Floats, w: Floats, size: int, p: Floats) -> None:
     """Add an observation to the moments. Where noise is large against the error, the logarithm is linearised."""
-    noise = math.sqrt(p[5])
+    a, b, noise = p[0], p[1], math.sqrt(p[5])
     for j in range(size):
         w[X + j] = ln(w[X + j])
     for j in range(size):
         w[LOG + j] = ln(max(w[Y + j], 1e-300))
     for j in range(size):
-        a, b = (t[LA + j], t[LB + j]) if t[N + j] > 0.0 else (p[0], p[1])
-        w[EXPECTED + j] = exp(min(max(a - b * w[X + j], -7.0), 1.0))
+        old = t[N + j] > 0.0
+        line = (t[LA + j] if old else a) - (t[LB + j] if old else b) * w[X + j]
+        w[LINE + j] = min(max(line, -7.0), 1.0)
+        w[EXPECTED + j] = exp(w[LINE + j])
     for j in range(size):
         error, expected, x = w[Y + j], w[EXPECTED + j], w[X + j]
-        a, b = (t[LA + j], t[LB + j]) if t[N + j] > 0.0 else (p[0], p[1])
-        line = min(max(a - b * x, -7.0), 1.0) + min(max((error - expected) / expected, -0.9), 2.0)
+        line = w[LINE + j] + min(max((error - expected) / expected, -0.9), 2.0)
         y = line if (noise > 0.15 * expected) | (error <= 0.0) else w[LOG + j]
         weight = w[SAW + j] * expected * expected
         t[N + j] += w[SAW + j]
@@ -169,41 +177,41 @@ def _judge(t: Floats, w: Floats, size: int) -> None:
 
 
 @inner
-def _far(a: float, b: float, p: Floats) -> float:
-    """How far a task is from its population: the squared distance of (ln a, b), in standard deviations."""
-    a, b, whole = a - p[0], b - p[1], 1.0 / (p[2] * p[4] - p[3] * p[3])
-    return float((p[4] * a * a - 2.0 * p[3] * a * b + p[2] * b * b) * whole)
+def _far(a: float, b: float, vaa: float, vab: float, vbb: float) -> float:
+    """How far a task is from its population, whose (ln a, b) differs by this: squared, in standard deviations."""
+    return (vbb * a * a - 2.0 * vab * a * b + vaa * b * b) * (1.0 / (vaa * vbb - vab * vab))  # once for all tasks
 
 
 @inner
-def _learn_population(minds: Floats, p: Floats, prior: Floats) -> None:
+def _learn_population(minds: Floats, w: Floats, p: Floats, prior: Floats) -> None:
     """Mean, covariance, noise and surprise from all tasks seen so far; the told prior counts as a few tasks."""
-    n, sa, sb, saa, sab, sbb, seen, odd = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    residual, freedom, moved, judged = 0.0, 0.0, 0.0, 0.0
+    sums, odd_most = w[12 * WIDTH :], p[ODD_MOST]
+    pa, pb, paa, pab, pbb = p[0], p[1], p[2], p[3], p[4]
+    for row in range(12):
+        sums[row] = 0.0
     for k in range(len(minds)):
         t = minds[k]
-        for j in range(WIDTH):
-            if t[N + j] < 2.0:
-                continue
-            a, b = t[LA + j], t[LB + j]
-            far = _far(a, b, p)
-            seen += 1.0
-            odd += far > ODD
-            if far <= p[ODD_MOST]:
-                n += 1.0
-                sa += a
-                sb += b
-                saa += t[VAA + j] + a * a
-                sab += t[VAB + j] + a * b
-                sbb += t[VBB + j] + b * b
-            if t[N + j] >= 4.0:
-                rss = t[SYY + j] - 2.0 * a * t[SY + j] + 2.0 * b * t[SXY + j]
-                rss += a * a * t[SW + j] - 2.0 * a * b * t[SX + j] + b * b * t[SXX + j]
-                residual += max(rss, 0.0)
-                freedom += t[N + j] - 2.0
-            if t[N + j] >= JUDGED:
-                moved += t[MOVED + j]
-                judged += 1.0
+        for j in range(WIDTH):  # what each adds, in rows
+            a, b, count = t[LA + j], t[LB + j], t[N + j]
+            far = _far(a - pa, b - pb, paa, pab, pbb)
+            rss = t[SYY + j] - 2.0 * a * t[SY + j] + 2.0 * b * t[SXY + j]
+            rss += a * a * t[SW + j] - 2.0 * a * b * t[SX + j] + b * b * t[SXX + j]
+            some, many, late, member = count >= 2.0, count >= 4.0, count >= JUDGED, (count >= 2.0) & (far <= odd_most)
+            w[j], w[1 * WIDTH + j] = 1.0 if some else 0.0, 1.0 if some & (far > ODD) else 0.0
+            w[2 * WIDTH + j], w[3 * WIDTH + j] = 1.0 if member else 0.0, a if member else 0.0
+            w[4 * WIDTH + j], w[5 * WIDTH + j] = b if member else 0.0, t[VAA + j] + a * a if member else 0.0
+            w[6 * WIDTH + j] = t[VAB + j] + a * b if member else 0.0
+            w[7 * WIDTH + j] = t[VBB + j] + b * b if member else 0.0
+            w[8 * WIDTH + j], w[9 * WIDTH + j] = max(rss, 0.0) if many else 0.0, count - 2.0 if many else 0.0
+            w[10 * WIDTH + j], w[11 * WIDTH + j] = t[MOVED + j] if late else 0.0, 1.0 if late else 0.0
+        for row in range(0, 12 * WIDTH, WIDTH):  # its sum, eight at a time
+            for j in range(row, row + 8):
+                for first in range(8, WIDTH, 8):
+                    w[j] += w[first + j]
+            for j in range(row, row + 8):
+                sums[row // WIDTH] += w[j]
+    seen, odd, n, sa, sb, saa = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]
+    sab, sbb, residual, freedom, moved, judged = sums[6], sums[7], sums[8], sums[9], sums[10], sums[11]
     p[ODD_MOST] = ODD if 2.0 * odd < seen else LARGEST  # the odd do not shape it, unless they are most of it
     ka, kb = p[2] / MEAN_SPREAD**2, p[4] / MEAN_SPREAD**2
     a, b = (prior[0] * ka + sa) / (ka + n), (prior[1] * kb + sb) / (kb + n)
@@ -218,27 +226,40 @@ def _learn_population(minds: Floats, p: Floats, prior: Floats) -> None:
 
 
 @kernel
-def _estimate(view: View, mind: Floats, people: Floats, whole: bool, found: Estimate) -> None:
+def _estimate(state: States, target: Floats, mind: Floats, people: Floats, found: Estimate, room: Floats) -> None:
     """Every active task, seen or not; the spread grows with the surprise of its seed."""
-    seeds, tasks = view.state.shape
-    w = np.empty(2 * WIDTH)
-    for s in range(seeds):
+    state, target, mind, people, found, w = borrowed((state, target, mind, people, found, room))
+    for s in range(len(people)):
         p = people[s]
+        a, b, vaa, vab, vbb, wider = p[0], p[1], p[2], p[3], p[4], math.sqrt(p[6])
         for k in range(mind.shape[1]):
-            t, n = mind[s, k], min(tasks - WIDTH * k, WIDTH)
+            t, first, here, new = mind[s, k], WIDTH * k, False, False
+            stage, log_work, spread = state[s, first:], found.log_work[s, first:], found.spread[s, first:]
+            n = min(len(stage), WIDTH)
             for j in range(n):
-                if t[AIM + j] == 0.0 and view.state[s, WIDTH * k + j] != PENDING:
-                    t[AIM + j] = math.log(view.target[s, WIDTH * k + j])
-            size, wider = (n + 7) // 8 * 8, math.sqrt(p[6])
-            believe(t, size, p)
-            for j in range(size):
-                log_work, spread = work_of(t[LA + j], t[LB + j], t[VAA + j], t[VAB + j], t[VBB + j], t[AIM + j])
+                here |= (stage[j] >= SENDING) & (stage[j] <= COMPUTING)
+                new |= (stage[j] != PENDING) & (t[AIM + j] == 0.0)
+            if not here:
+                continue
+            for j in range(n if new else 0):
+                if t[AIM + j] == 0.0 and stage[j] != PENDING:
+                    t[AIM + j] = math.log(target[s, first + j])
+            believe(t, (n + 7) // 8 * 8, p)
+            for j in range((n + 7) // 8 * 8):
+                w[j], sd = work_of(t[LA + j], t[LB + j], t[VAA + j], t[VAB + j], t[VBB + j], t[AIM + j])
                 # What it is not a member of says nothing of it.
-                odd = (t[N + j] >= 2.0) & (_far(t[LA + j], t[LB + j], p) > ODD)
-                w[j], w[WIDTH + j] = log_work, min((SPREAD_MOST if odd else spread) * wider, SPREAD_MOST)
+                odd = (t[N + j] >= 2.0) & (_far(t[LA + j] - a, t[LB + j] - b, vaa, vab, vbb) > ODD)
+                w[WIDTH + j] = min((SPREAD_MOST if odd else sd) * wider, SPREAD_MOST)
             for j in range(n):
-                i = WIDTH * k + j
-                if SENDING <= view.state[s, i] <= COMPUTING:
-                    found.log_work[s, i], found.spread[s, i] = w[j], w[WIDTH + j]
-                    if whole:
-                        found.left[s, i] = max(mean_beyond(w[j], w[WIDTH + j], view.samples[s, i]), LEFT_LEAST)
+                here = (stage[j] >= SENDING) & (stage[j] <= COMPUTING)
+                log_work[j], spread[j] = w[j] if here else log_work[j], w[WIDTH + j] if here else spread[j]
+
+
+@kernel
+def _tell_left(state: States, samples: Floats, found: Estimate) -> None:
+    """The mean of the work left of every active task; compiled for who asks."""
+    for s in range(len(state)):
+        for i in range(state.shape[1]):
+            if SENDING <= state[s, i] <= COMPUTING:
+                left = mean_beyond(found.log_work[s, i], found.spread[s, i], samples[s, i])
+                found.left[s, i] = max(left, LEFT_LEAST)

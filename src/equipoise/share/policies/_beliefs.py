@@ -32,21 +32,17 @@ PLAIN = 1.3  # of the spread of works: a landmark that leaves more says nothing
 NARROW = 0.05  # of the variance of works: no landmark is taken to leave less
 SHORTEST = 0.8  # standard deviations below its mean: the least that is still to go from a landmark
 
-AT, LOG_WORK, SPREAD, LOG_BEFORE, SPREAD_BEFORE, SEEN, END, SCORE = range(8)  # of a task's note
-FIRST, LEVEL, GONE, MARK = range(
-    8, 12
-)  # ln first error, error of the next landmark, landmarks behind, ln samples there
-MEAN, SD, RIGHT, PASSED, MOVED, TESTS, ENDED, FROM = range(
-    8
-)  # of a seed: ln works, the share of right estimates, tests,
-# tasks that are done, and FROM each landmark on count, sum and squares of what was still to come
+AT, LOG_WORK, SPREAD, LOG_BEFORE, SPREAD_BEFORE, SEEN, END, ODDS = range(8)  # of a task's note
+FIRST, LEVEL, GONE, MARK = range(8, 12)  # ln first error, error of the next landmark, landmarks behind, ln samples then
+MEAN, SD, RIGHT, PASSED, MOVED, TESTS, ENDED, FROM = range(8)  # of a seed: ln works, the share of right estimates,
+# tests, tasks that are done, and FROM each landmark on count, sum and squares of what was still to come
 
 
 class Beliefs(NamedTuple):
     """What was noted of tasks, and what follows for their seeds."""
 
-    note: Floats  # (seeds, tasks, 16): the last two notes, samples when last seen, ln work when done, score, landmarks
-    seed: Floats  # (seeds, 21)
+    note: Floats  # (seeds, tasks, 16): the last two notes, samples when last seen, ln work when done, odds, landmarks
+    seed: Floats  # (seeds, 23)
 
     @classmethod
     def start(cls, seeds: int, tasks: int) -> "Beliefs":
@@ -71,11 +67,11 @@ def judge(tasks: Any, shown: Indices, n: int, usual: float, now: int, note: Floa
             continue
         if note[i, LEVEL] == 0.0:
             note[i, FIRST] = math.log(max(task.error, task.target))
-            note[i, LEVEL] = _level(note, i, task.target)
+            note[i, LEVEL] = _level(note, i, task.log_target)
         while note[i, GONE] < len(WAY) and task.error <= note[i, LEVEL]:
             note[i, MARK + int(note[i, GONE])] = math.log(max(task.done - 0.5 * step, 1.0))
             note[i, GONE] += 1.0
-            note[i, LEVEL] = _level(note, i, task.target)
+            note[i, LEVEL] = _level(note, i, task.log_target)
         if task.done >= NOTE * max(note[i, AT], 0.5):
             if note[i, AT] > 0.0 and task.log_work < ln(task.done) + NEAR:
                 _test(note[i, LOG_WORK], note[i, SPREAD], task.log_work, seed)
@@ -86,10 +82,10 @@ def judge(tasks: Any, shown: Indices, n: int, usual: float, now: int, note: Floa
 
 
 @inner
-def _level(note: Floats, i: int, target: float) -> float:
+def _level(note: Floats, i: int, log_target: float) -> float:
     """The error of a task's next landmark."""
     part = WAY[min(int(note[i, GONE]), len(WAY) - 1)]
-    return float(exp((1.0 - part) * note[i, FIRST] + part * ln(target)))
+    return float(exp((1.0 - part) * note[i, FIRST] + part * log_target))
 
 
 @inner
@@ -119,14 +115,13 @@ def _from(seed: Floats, k: int) -> tuple[float, float]:
 
 @inner
 def _score(note: Floats, i: int, work: float, step: float, seed: Floats) -> None:
-    """What a finished task says for the estimator: the log of how much likelier it made this work than ignorance did."""
+    """What a finished task says for the estimator: how much likelier it made this work than ignorance did."""
     x = ln(max(work, 1.0))
     note[i, END] = max(x, 1e-9)
     seed[ENDED] += 1.0
-    for k in range(
-        int(note[i, GONE]) if EARLY * step > work else len(WAY)
-    ):  # what it jumped over, seen closely, is its end
-        more, at = x - note[i, MARK + k] if k < note[i, GONE] else 0.0, FROM + 3 * k
+    gone, close = int(note[i, GONE]), EARLY * step <= work  # then what it jumped over is its end
+    for k in range(len(WAY) if close else gone):
+        more, at = x - note[i, MARK + k] if k < gone else 0.0, FROM + 3 * k
         seed[at] += 1.0
         seed[at + 1] += more
         seed[at + 2] += more * more
@@ -138,7 +133,7 @@ def _score(note: Floats, i: int, work: float, step: float, seed: Floats) -> None
         wide = math.sqrt(seed[SD] ** 2 + 0.25 + coarse)
         a, b = (x - said) / sd, (x - seed[MEAN]) / wide
         _test(said, spread, x, seed)
-        note[i, SCORE] = min(max(0.5 * (b * b - a * a) + ln(wide / sd), LOSS), GAIN)
+        note[i, ODDS] = exp(min(max(0.5 * (b * b - a * a) + ln(wide / sd), LOSS), GAIN))
 
 
 @inner
@@ -159,20 +154,16 @@ def _learn(note: Floats, first: float, seed: Floats) -> None:
     n, total, square = 1.0, first, first * first + WIDE * WIDE
     member, judged = SHARE * STRENGTH, STRENGTH
     for i in range(len(note)):
-        if note[i, SCORE] != 0.0:
-            member += chance(seed[RIGHT], note[i, SCORE])
-            judged += 1.0
+        if note[i, ODDS] != 0.0:
+            member, judged = member + chance(seed[RIGHT], note[i, ODDS]), judged + 1.0
         if note[i, END] > 0.0:
-            n += 1.0
-            total += note[i, END]
-            square += note[i, END] * note[i, END]
+            n, total, square = n + 1.0, total + note[i, END], square + note[i, END] * note[i, END]
         elif note[i, SEEN] > 0.0:
             z = (ln(max(note[i, SEEN], 1.0)) - old) / sd
             if z > -1.0:  # it needs more than it has done: mean and variance of the rest of the distribution
                 hazard = exp(-0.5 * z * z) / (2.5066 * max(below(-z), 1e-6))
                 mean = old + sd * hazard
-                n += 1.0
-                total += mean
+                n, total = n + 1.0, total + mean
                 square += mean * mean + sd * sd * max(1.0 + z * hazard - hazard * hazard, 0.0)
     mean = total / n
     seed[MEAN], seed[SD] = mean, max(math.sqrt(max(square / n - mean * mean, 0.0)), 0.2)
@@ -180,7 +171,7 @@ def _learn(note: Floats, first: float, seed: Floats) -> None:
 
 
 @inner
-def chance(right: float, score: float) -> float:
+def chance(right: float, odds: float) -> float:
     """P(the estimator is right about a task), given the share of those and what the task itself said."""
-    odds = right * exp(score)
+    odds *= right
     return odds / (odds + 1.0 - right + 1e-12)

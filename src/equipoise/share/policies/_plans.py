@@ -15,7 +15,8 @@ from equipoise.share._arithmetic import exp, ln
 from equipoise.share.divide import insert
 from equipoise.share.estimators import Estimate
 from equipoise.share.policies._beliefs import MOVED, PASSED, TESTS
-from equipoise.share.policies._moore_hodgson import keep_most
+from equipoise.share.policies._moore_hodgson import JOB, keep_most
+from equipoise.share.policies._prices import ROOM
 from equipoise.share.task import COMPUTING, DELAYED, DONE, PENDING, SENDING
 from equipoise.share.view import View
 
@@ -30,28 +31,16 @@ CRUMB = 0.001  # samples; a step with any is a chance to be seen at the target
 GOLDEN = np.array([NormalDist().inv_cdf((0.5 + 0.6180339887498949 * j) % 1.0) for j in range(256)])  # spread evenly
 EXPECTED = INDEX(2**40)  # the task of a job that is not here yet
 
-TASK = np.dtype(
-    [
-        *((name, np.float64) for name in ("cap", "done", "data_left", "error", "target")),  # as in the view
-        ("time", np.float64),  # steps in which it may compute, less what it is expected to wait before
-        *((name, np.float64) for name in ("log_work", "spread")),  # last believed
-        *(
-            (name, np.float64) for name in ("price", "middle", "left")
-        ),  # samples: per success; of the work left; its mean
-        ("need", np.float64),  # samples per step
-        ("seen", np.int64),  # observations
-        ("state", np.int8),
-        ("listed", np.bool_),
-        ("keep", np.bool_),
-        ("lost", np.bool_),  # P(success) is not worth its energy
-    ],
-    align=True,
-)
-CROWD = (
-    np.dtype(  # of a seed: how many are here, have come, were shown by the last step; time and work that fits, of all
-        [*((name, np.int64) for name in ("here", "came", "shown")), ("slack", np.float64), ("usual", np.float64)]
-    )
-)
+FACTS = ("cap", "done", "data_left", "error", "target", "log_target")  # as in the view
+# `time`: steps in which it may compute, less what it is expected to wait before. `log_work`, `spread`: last believed.
+# Samples: `price` per success, `middle` of the work left, its mean, `need` per step. `seen`: observations. `lost`: its
+# P(success) is not worth the energy.
+PLANS = ("time", "log_work", "spread", "price", "middle", "left", "need")
+FLAGS = [("seen", np.int64), ("state", np.int8), *((name, np.bool_) for name in ("listed", "keep", "lost"))]
+TASK = np.dtype([*((name, np.float64) for name in FACTS + PLANS), *FLAGS], align=True)
+# Of a seed: how many are here, have come, were shown by the last step; time and work that fits, of all.
+COUNTS = [(name, np.int64) for name in ("here", "came", "shown")]
+CROWD = np.dtype([*COUNTS, ("slack", np.float64), ("usual", np.float64)])
 
 
 class Rule(NamedTuple):
@@ -73,51 +62,54 @@ class Rule(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What it knows of tasks, and who they are: lists with a row per seed."""
+    """What it knows of tasks, and who they are: lists with a row per seed. And room to work in."""
 
     task: NDArray[np.void]
     crowd: NDArray[np.void]
     order: Indices  # who is here, by the time left
     came: Indices
     shown: Indices
+    room: tuple[NDArray[np.void], Indices, Floats, Floats, Floats]  # jobs, a heap of them, keys, two tiles
 
     @classmethod
     def start(cls, seeds: int, tasks: int) -> "Memory":
-        lists = np.zeros((3, seeds, tasks + 1), INDEX)
-        return cls(np.zeros((seeds, tasks), TASK), np.zeros(seeds, CROWD), lists[0], lists[1], lists[2])
+        lists, size = np.zeros((3, seeds, tasks + 1), INDEX), 3 * tasks + 8
+        room = np.zeros(size, JOB), np.zeros(size, INDEX), np.ones(size), np.ones(ROOM), np.ones(ROOM)
+        return cls(np.zeros((seeds, tasks), TASK), np.zeros(seeds, CROWD), lists[0], lists[1], lists[2], room)
 
 
 @inner
-def look(view: View, estimate: Estimate, delay: float, memory: Memory, new: Indices) -> None:
+def look(view: View, estimate: Estimate, delay: float, memory: Memory) -> None:
     """Bring lists and facts of all seeds up to date."""
     state, observed, deadline, arrival, cap = view.state, view.observed, view.deadline, view.arrival, view.task_cap
     samples, data, error, target, seen = view.samples, view.data_left, view.error, view.target, view.observations
     said, spread, order, came, shown = estimate.log_work, estimate.spread, memory.order, memory.came, memory.shown
     tasks, crowds = memory.task, memory.crowd
     for s in range(len(state)):
-        arrived, saw, news, slack, usual = ZERO, ZERO, ZERO, 0.0, 0.0
-        for i in range(state.shape[1]):  # without a branch: where they are is hard to predict
-            came[s, arrived] = shown[s, saw] = new[news] = i
-            arrived += state[s, i] != PENDING
+        crowd, states, arrived, saw, n = crowds[s], state[s], ZERO, ZERO, ZERO
+        for i in range(len(states)):  # without a branch: where they are is hard to predict
+            shown[s, saw] = i
+            arrived += states[i] != PENDING
             saw += observed[s, i]
-            news += (state[s, i] >= SENDING) & (state[s, i] <= COMPUTING) & (not tasks[s, i].listed)
-            time = float(deadline[s, i] - arrival[s, i])
-            slack += time
-            usual += time * cap[s, i]
-        crowd, n = crowds[s], ZERO
         for k in range(crowd.here):
             order[s, n] = order[s, k]
             n += state[s, order[s, k]] <= COMPUTING
-        for k in range(news):
-            order[s, n] = new[k]
-            n += 1
-        crowd.here, crowd.came, crowd.shown, crowd.slack, crowd.usual = n, arrived, saw, slack, usual
+        if arrived > crowd.came:
+            count, slack, usual = ZERO, 0.0, 0.0
+            for i in range(len(states)):
+                if states[i] != PENDING:
+                    came[s, count], time, task = i, float(deadline[s, i] - arrival[s, i]), tasks[s, i]
+                    count, slack, usual = count + 1, slack + time, usual + time * cap[s, i]
+                    if states[i] <= COMPUTING and not task.listed:
+                        order[s, n], task.listed, task.cap, task.target = i, True, cap[s, i], target[s, i]
+                        task.log_target = ln(task.target)
+                        n += 1
+            crowd.came, crowd.slack, crowd.usual = count, slack, usual
+        crowd.here, crowd.shown = n, saw
         for k in range(n):
-            i = order[s, k]
-            task = tasks[s, i]
-            task.state, task.listed, task.seen = state[s, i], True, seen[s, i]
-            task.cap, task.done, task.data_left = cap[s, i], samples[s, i], data[s, i]
-            task.error, task.target = error[s, i], target[s, i]
+            i, task = order[s, k], tasks[s, order[s, k]]
+            task.state, task.seen = state[s, i], seen[s, i]
+            task.done, task.data_left, task.error = samples[s, i], data[s, i], error[s, i]
             task.log_work, task.spread = said[s, i], spread[s, i]
             wait = delay + 1.0 if task.state == SENDING else 0.5 * delay if task.state == DELAYED else 0.0
             task.time = deadline[s, i] - view.step - wait
@@ -134,7 +126,7 @@ def by_time(tasks: Any, order: Indices, n: int) -> None:
         i, at, time = order[k], k, tasks[order[k]].time
         while at > 0:
             other = order[at - 1]
-            if tasks[other].time < time or (tasks[other].time == time and other < i):
+            if (tasks[other].time < time) | ((tasks[other].time == time) & (other < i)):  # one branch, well foretold
                 break
             order[at] = other
             at -= 1
@@ -201,17 +193,18 @@ def expect(tasks: Any, order: Indices, came: Indices, crowd: Any, step: int, rul
 
 
 @inner
-def keep(tasks: Any, n: int, capacity: float, jobs: Any, heap: Indices) -> float:
-    """Mark the tasks that are kept; the rate at which all that is kept gets done in time."""
-    done, demand = 0.0, 0.0
+def keep(tasks: Any, order: Indices, n: int, capacity: float, jobs: Any, heap: Indices) -> float:
+    """Mark the tasks that are kept; the rate at which all that is kept gets done in time. Without hard branches."""
+    done, demand, at = 0.0, 0.0, ZERO
     keep_most(jobs, n, capacity, heap)
     for j in range(n):
         job = jobs[j]
-        if job.task != EXPECTED:
-            tasks[job.task].keep = job.kept
-        if job.kept:
-            done += job.work
-            demand = max(demand, done / max(job.due, 1.0))
+        heap[at] = job.kept  # of those who are here, in order
+        at += job.task != EXPECTED
+        done += job.work if job.kept else 0.0
+        demand = max(demand, done / max(job.due, 1.0))
+    for k in range(at):
+        tasks[order[k]].keep = heap[k] > ZERO
     return demand
 
 
@@ -231,23 +224,22 @@ def serve(
     given: Floats,
 ) -> None:
     """Pace, then give: probes and floor, who cannot wait, by deadline, by price, and what is idle to all by deadline."""
-    n = ZERO
     idle, thrifty = rule.lucky and quiet, rule.linear and not quiet
     drift = exp(max(DRIFT * seed[MOVED] / (seed[TESTS] + 2.0), 0.0))
     patience = 1.0 if rule.told else seed[PASSED] / (seed[PASSED] + IMPATIENCE)
-    needed, doubt, seen = 0.0, 0.0, 0
+    n, needed, doubt, seen = ZERO, 0.0, 0.0, 0
     for k in range(here):
-        task = tasks[order[k]]
-        if task.state != COMPUTING:
-            continue
-        heap[n] = order[k]
-        n += 1
-        spare = rule.margin * task.spread * exp(task.log_work)
+        heap[n], price[n] = order[k], tasks[order[k]].log_work
+        n += tasks[order[k]].state == COMPUTING
+    for k in range((n + 7) // 8 * 8):  # whole vectors; what they compute beyond is not used
+        price[k] = exp(price[k])
+    for k in range(n):
+        task = tasks[heap[k]]
+        spare = rule.margin * task.spread * price[k]
         task.need = min((task.left + spare) * drift / max(task.time * patience, 1.0), task.cap)
         needed += task.need if task.keep else 0.0
         if task.seen >= SEEN:
-            doubt += task.spread
-            seen += 1
+            doubt, seen = doubt + task.spread, seen + 1
     doubt = doubt / seen if seen > 0 else 0.0
     race = rule.trust < np.inf and (doubt > rule.trust or rule.trust == 0.0 or rule.linear)
     budget = capacity if race else min(max(demand, needed), capacity)
@@ -260,8 +252,7 @@ def serve(
         if left > 0.0 and (task.price < np.inf or not thrifty):
             first = max(first, floor)
         given[i] = min(first, task.cap, free)
-        left -= given[i]
-        free -= given[i]
+        left, free = left - given[i], free - given[i]
     left = max(left, 0.0)
     if needed <= capacity:
         for k in range(n):
@@ -276,7 +267,7 @@ def serve(
         others, cheap = ZERO, heap[n:]
         for k in range(n):
             price[heap[k]] = tasks[heap[k]].price
-            if price[heap[k]] < np.inf:
+            if price[heap[k]] < np.inf and given[heap[k]] < tasks[heap[k]].cap:
                 others = insert(cheap, others, price, heap[k])
         for k in range(others):
             left -= _raise(given, cheap[k], tasks[cheap[k]].cap, left)
@@ -285,13 +276,15 @@ def serve(
     for k in range(n):
         task = tasks[heap[k]]
         total += given[heap[k]]
-        wanted += task.cap if not task.keep and (task.price < np.inf or spent) else 0.0
+        wanted += task.cap if (not task.keep) & ((task.price < np.inf) | spent) else 0.0
     full = max(0.0 if thrifty else max(SPARE * capacity, budget), 0.5 * wanted)
     left = (capacity if idle else min(full, capacity)) - total
     for k in range(n):
         task = tasks[heap[k]]
+        if left <= 0.0:
+            break
         if not task.keep and (task.price < np.inf or spent):
-            left -= _raise(given, heap[k], task.cap, max(left, 0.0))
+            left -= _raise(given, heap[k], task.cap, left)
 
 
 @inner

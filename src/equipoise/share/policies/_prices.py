@@ -21,7 +21,7 @@ WIDTH = 64  # tasks priced at a time: columns of a tile that stays in the neares
 LAW = 0  # its rows: first the quantiles of the work left, as the estimator has it; then of each task
 MEAN, SD, DONE, LEAST, MOST, SURE, PRICE, SPENT, HOPE = (WIDTH * (PARTS + row) for row in range(9))
 PLACE, PART, OVER = PRICE, HOPE, SPENT  # while it looks ahead
-ROOM = WIDTH * (PARTS + 9)
+ONE, ROOM = WIDTH * (PARTS + 9), WIDTH * (PARTS + 9) + PARTS  # the quantiles of ONE task
 # MEAN and SD of ln work; samples DONE; the LEAST work there is; the MOST it can still compute in time; how SURE the
 # estimator is right about it; its PRICE; samples SPENT on the way; HOPE, P(success in time).
 
@@ -37,12 +37,15 @@ def look_ahead(t: Floats, n: int) -> None:
         place = min(max((z - BEYOND_FIRST) / BEYOND_STEP, 0.0), LAST_PLACE)
         low = math.floor(place)
         t[PLACE + j], t[PART + j], t[OVER + j] = low, place - low, max(z - BEYOND_LAST, 0.0)
-    for k in range(PARTS):
-        for j in range(size):
-            at = INDEX(t[PLACE + j]) * INDEX(PARTS) + INDEX(k)
-            low, high = BEYOND[at], BEYOND[at + INDEX(PARTS)]
-            z = low + t[PART + j] * (high - low) + t[OVER + j]
-            t[WIDTH * k + j] = max(exp(t[MEAN + j] + t[SD + j] * z) - t[DONE + j], 0.0)
+    for j in range(n):  # all quantiles of a task at a time: their places in the table are neighbours
+        at, mean, sd, done = INDEX(t[PLACE + j]) * INDEX(PARTS), t[MEAN + j], t[SD + j], t[DONE + j]
+        part, over = t[PART + j], t[OVER + j]
+        for k in range(PARTS):
+            low, high = BEYOND[at + INDEX(k)], BEYOND[at + INDEX(PARTS + k)]
+            z = low + part * (high - low) + over
+            t[ONE + k] = max(exp(mean + sd * z) - done, 0.0)
+        for k in range(PARTS):
+            t[WIDTH * k + j] = t[ONE + k]
 
 
 @inner
@@ -90,12 +93,3 @@ def price_mixed(t: Floats, j: int, part: float, free: Floats) -> float:
             break
     t[PRICE + j], t[HOPE + j] = price, reached
     return middle
-
-
-@inner
-def mean_of(t: Floats, j: int) -> float:
-    """Of the quantiles of one task."""
-    total = 0.0
-    for k in range(PARTS):
-        total += t[WIDTH * k + j]
-    return total / PARTS

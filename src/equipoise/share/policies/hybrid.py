@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from equipoise.errors import refuse_negative
-from equipoise.kernels import INDEX, Floats, kernel
+from equipoise.kernels import Floats, borrowed, kernel
 from equipoise.share.estimators import Estimate, Estimator, Fit
 from equipoise.share.estimators._base import PARTS, SURE
 from equipoise.share.estimators.bayes import BayesFit
@@ -27,7 +27,6 @@ from equipoise.share.estimators.familiar import Familiar
 from equipoise.share.policies import _beliefs, _plans, _prices
 from equipoise.share.policies._beliefs import CERTAIN, MEAN, RIGHT, SD, SHARE, WIDE, Beliefs, chance, known_of
 from equipoise.share.policies._learning import Learning
-from equipoise.share.policies._moore_hodgson import JOB
 from equipoise.share.policies._plans import Memory, Rule
 from equipoise.share.policies._prices import DONE, HOPE, LEAST, LEFT_LEAST, MOST, PRICE, SPENT, WIDTH, look_ahead
 from equipoise.share.task import COMPUTING
@@ -41,6 +40,7 @@ MINORITY = 0.5  # of tasks, the most that are given up on the word of an estimat
 GIVEN = 15.0  # samples after which a task may be given up
 IDLE = 6.0  # tasks per server on average, at most, on a site that is quiet
 STEEP = 2.0  # times the mean slope that is told: what hardly any curve has (tuned on bundles from seed 1000 on)
+NO_OUTLOOK = np.empty((0, 0, PARTS))
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,9 @@ class Hybrid(Learning):
 
     def start(self, scene: Scene) -> Policy:
         site, shape = scene.site, (scene.seeds, scene.tasks)
+        chosen = (self.margin, self.floor, self.probe, self.ahead, self.trust, self.thrift)
         rule = Rule(
-            margin=self.margin,
-            floor=self.floor,
-            probe=self.probe,
-            ahead=self.ahead,
-            trust=self.trust,
-            thrift=self.thrift,
+            *chosen,
             told=self.clairvoyant,
             linear=site.power not in ("pooled", "per_node"),
             lucky=site.success == "observed",
@@ -102,47 +98,33 @@ class Planning:
     def decide(self, view: View) -> Decision:
         self.fit.learn(view)
         estimate = self.fit.estimate(view)
-        bandwidth, compute = np.zeros(view.state.shape), np.zeros(view.state.shape)
+        decision = Decision(np.zeros(view.state.shape), np.zeros(view.state.shape))
         own = getattr(self.fit, "outlook", None)
         ahead = NO_OUTLOOK if own is None else own(view, estimate)
-        _decide(view, estimate, ahead, self.memory, self.beliefs, self.rule, bandwidth, compute)
-        return Decision(bandwidth, compute)
-
-
-NO_OUTLOOK = np.empty((0, 0, PARTS))
+        _decide(view, estimate, ahead, self.memory, self.beliefs, self.rule, decision)
+        return decision
 
 
 @kernel
 def _decide(
-    view: View,
-    estimate: Estimate,
-    ahead: Floats,
-    memory: Memory,
-    beliefs: Beliefs,
-    rule: Rule,
-    bandwidth: Floats,
-    compute: Floats,
+    view: View, estimate: Estimate, ahead: Floats, memory: Memory, beliefs: Beliefs, rule: Rule, decision: Decision
 ) -> None:
-    size = 3 * view.state.shape[1] + 8
-    jobs, heap, key = np.empty(size, JOB), np.empty(size, INDEX), np.ones(size)
-    t, free = np.ones(_prices.ROOM), np.ones(_prices.ROOM)
-    _plans.look(view, estimate, rule.delay, memory, heap)
+    view, estimate, memory, beliefs, decision = borrowed((view, estimate, memory, beliefs, decision))
+    _plans.look(view, estimate, rule.delay, memory)
     judged = not rule.told and len(ahead) == 0  # votes of past curves are beliefs of their own kind
-    # Fields of tuples are taken out once: each time counts references.
-    step, capacity, uplink = view.step, view.capacity, view.bandwidth
-    all_tasks, crowds, orders, come, shown = memory.task, memory.crowd, memory.order, memory.came, memory.shown
-    seeds, notes = beliefs.seed, beliefs.note
-    for s in range(len(compute)):
-        tasks, crowd, order, seed, note, given = all_tasks[s], crowds[s], orders[s], seeds[s], notes[s], compute[s]
+    step, capacity, (jobs, heap, key, t, free) = view.step, view.capacity, memory.room
+    for s in range(len(memory.crowd)):
+        tasks, crowd, order, given = memory.task[s], memory.crowd[s], memory.order[s], decision.compute[s]
+        seed, note = beliefs.seed[s], beliefs.note[s]
         n, computing = crowd.here, 0
         if judged and crowd.came > 0:
-            _beliefs.judge(tasks, shown[s], crowd.shown, crowd.usual / crowd.came, step, note, seed)
+            _beliefs.judge(tasks, memory.shown[s], crowd.shown, crowd.usual / crowd.came, step, note, seed)
         tried, lost = seed[_beliefs.ENDED], 0.0  # tasks: done by now or begun, and not worth to go on with
         sound = rule.told or (judged and seed[RIGHT] >= SOUND)
         quiet = crowd.slack <= IDLE * rule.servers * (step + 1.0)  # tasks that are here on average
         thrifty = rule.linear and not quiet
         strict = sound or (judged and thrifty and seed[RIGHT] >= SHARE)
-        hope, likely = rule.thrift if thrifty else LEAST_HOPE, chance(seed[RIGHT], 0.0) if judged else 1.0
+        hope, likely = rule.thrift if thrifty else LEAST_HOPE, chance(seed[RIGHT], 1.0) if judged else 1.0
         for start in range(0, n, WIDTH):
             count, doubted = min(n - start, WIDTH), False
             for j in range(count):
@@ -177,11 +159,9 @@ def _decide(
                 if sure < CERTAIN:
                     task.middle = _prices.price_mixed(t, j, (MIDDLE + 0.5) / PARTS, free)
                 if sure < 0.5:
-                    task.log_work, task.spread, task.left = (
-                        free[_prices.MEAN + j],
-                        free[_prices.SD + j],
-                        _prices.mean_of(free, j),
-                    )
+                    task.log_work, task.spread, task.left = free[_prices.MEAN + j], free[_prices.SD + j], 0.0
+                    for k in range(PARTS):
+                        task.left += free[WIDTH * k + j] / PARTS
                 task.price, task.lost = t[PRICE + j], strict and t[DONE + j] >= GIVEN and t[HOPE + j] < hope
                 if task.state == COMPUTING:
                     computing += 1
@@ -195,8 +175,8 @@ def _decide(
         if judged and not sound and rule.servers == 1.0:
             _plans.take_turns(tasks, order, n, capacity, rule.steep, given)
         elif computing > 0:
-            count = _plans.expect(tasks, order, come[s], crowd, step, rule, jobs, key)
-            demand = _plans.keep(tasks, count, capacity, jobs, heap)
+            count = _plans.expect(tasks, order, memory.came[s], crowd, step, rule, jobs, key)
+            demand = _plans.keep(tasks, order, count, capacity, jobs, heap)
             _plans.serve(tasks, order, n, capacity, demand, rule, sound, quiet, seed, heap, key, given)
         if rule.decided:
-            _plans.send(tasks, order, n, uplink, jobs, heap, key, bandwidth[s])
+            _plans.send(tasks, order, n, view.bandwidth, jobs, heap, key, decision.bandwidth[s])
