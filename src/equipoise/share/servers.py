@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.kernels import INDEX, ZERO, Floats, Indices, Int32s, Ints, inner, kernel
+from equipoise.kernels import INDEX, ZERO, Floats, Indices, Int32s, Ints, inner
 from equipoise.share.divide import insert
 
 
@@ -69,17 +69,13 @@ def emptiest(speeds: Floats, load: Floats) -> int:
     return best
 
 
-def show_where(last: Int32s, compute: Floats, speeds: Floats, ran: Floats, home: Ints) -> None:
-    """A schedule on servers of what the pool computed, for who keeps it."""
-    _place_all(compute.copy(), home, last, speeds, np.empty(len(speeds)), ran, np.empty(compute.shape[1], INDEX))
-
-
-@kernel
-def _place_all(
-    rates: Floats, home: Ints, last: Int32s, speeds: Floats, load: Floats, ran: Floats, order: Indices
-) -> None:
-    for s in range(len(rates)):
-        place(rates[s], home, last[s], speeds, True, load, ran[s : s + 1], order)
+def show_where(last: Int32s, compute: Floats, speed: float, ran: Floats) -> None:
+    """A schedule on like servers of what the pool computed, for who keeps it: one task behind the other, and what goes
+    beyond the end of a server's step is done at the beginning of the next one's (McNaughton's wrap-around)."""
+    until = np.cumsum(compute, axis=1)[..., None]
+    first = speed * np.arange(ran.shape[2])
+    ran[:] = np.maximum(np.minimum(until, first + speed) - np.maximum(until - compute[..., None], first), 0.0)
+    last[:] = np.where(compute > 0.0, ran.shape[2] - 1 - np.argmax(ran[..., ::-1] > 0.0, axis=2), last)
 
 
 @inner

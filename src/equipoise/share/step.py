@@ -315,7 +315,7 @@ def close_step(
             return fault
         excused = first
     if free and len(ran) == seeds:
-        show_where(now.server, compute, rule.speeds, ran, server[0])
+        show_where(now.server, compute, rule.speeds[0], ran)
     return ALL_FINE
 
 
