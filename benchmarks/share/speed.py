@@ -142,7 +142,7 @@ def profile(workload: Workload) -> None:
             self.decide = timed("decide", inner.decide)
             return self
 
-    parts = ("open_step", "close_step")
+    parts = ("close_step",)  # which opens the next step too
     kept = {name: getattr(engine, name) for name in parts}
     site = workload.site
     for ours, _ in contestants():

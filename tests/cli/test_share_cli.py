@@ -311,6 +311,18 @@ def test_ranges_and_servers_as_text():
     assert read_servers("2x30@4, 60") == [{"capacity": 30, "power_cap": 4}] * 2 + [{"capacity": 60}]
 
 
+def test_a_named_preset_is_the_site_of_tasks_by_hand(share, tmp_path):
+    """Energy per sample on the authors' site, cubic on the described one, which is the usual; a run folder repeats it."""
+    (tmp_path / "tasks.yaml").write_text(TASKS)
+    energy = {}
+    for preset in ((), ("--preset", "described"), ("--preset", "authors")):
+        code, out, err = share("--config", "tasks.yaml", *preset, "--seeds", "2", "--policies", "Uniform", "--json")
+        assert code == 0, err
+        energy[preset] = json.loads(out)["result"]["rows"][0]["energy"]
+        assert ("preset" in json.loads(out)["config"]) == bool(preset)
+    assert energy[()] == energy["--preset", "described"] != energy["--preset", "authors"]
+
+
 def test_tasks_one_by_one_from_a_file(share, tmp_path):
     """Three tasks and two servers in YAML; the one that cannot succeed is named; the written file repeats the run."""
     (tmp_path / "tasks.yaml").write_text(TASKS)

@@ -14,7 +14,7 @@ from equipoise.share.bundles import bundles
 from equipoise.share.estimators import Bayes
 from equipoise.share.policies import _beliefs
 from equipoise.share.policies._beliefs import Beliefs
-from equipoise.share.simulate import play
+from equipoise.share.simulate import PolicyError, play
 from equipoise.share.view import Prior
 from equipoise.share.workload import work_of_curves
 from hybrid_prices import price_of
@@ -258,3 +258,14 @@ def test_one_resource_in_time_goes_by_deadline_and_the_hopeless_come_last():
     found = bundles([policies.SDF(), policies.Hybrid()], seeds=range(30_000, 30_060)).played
     (gap,) = found.paired("Hybrid", "SDF", "successes")
     assert gap.difference > 2.0 * gap.standard_error
+
+
+def test_a_child_whose_own_decision_would_never_be_asked_is_refused():
+    """Hybrid runs through `start`: a `given` written over it is not called."""
+
+    class Mine(policies.Hybrid):
+        def given(self, view, estimate):
+            raise AssertionError("never called")
+
+    with pytest.raises(PolicyError, match="given"):
+        simulate(Mine(), Workload.described(), load=2)

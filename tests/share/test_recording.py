@@ -315,3 +315,11 @@ def test_a_recording_that_makes_no_sense_is_refused(change: dict[str, object], r
     """The constructor names the curve and what is wrong with it."""
     with refused(*refusal):
         replace(power_laws(3), **change)
+
+
+def test_a_name_that_a_file_could_not_hold_is_refused():
+    """Text has letters, not a model, data, settings and a seed; a tuple of four becomes a Name."""
+    curve = ([1.0, 10.0], [0.9, 0.1])
+    with refused("recording.name", "'S0'"):
+        Recording.of([curve], ["S0"])
+    assert Recording.of([curve], [("S", "mine", "", 0)]).names[0].model == "S"

@@ -27,7 +27,8 @@ LANES = (
 )
 ERRORS = (
     "Lines: observed error of the task by step, one per policy, with the target",
-    "As observed, with noise: it is done when the true error is at the target. A flat line is a task that computes little.",
+    "As observed, with noise. It is done when this error, or the true one, is at the target, as the site's rule of success "
+    "says. A flat line is a task that computes little.",
 )
 SITE = (
     "Bars: compute used and idle by step, and below how many tasks were sending, delayed and computing",

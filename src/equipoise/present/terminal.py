@@ -59,8 +59,8 @@ def table(value: Table, width: int) -> Group:
     below = [RichText(note, style="dim") for note in notes if note]
     parts: list[RenderableType] = []
     for kept in shown:
-        parts += [*title, _columns(value, kept, width), *below]
-    return Group(*parts)
+        parts += [*title, _columns(value, kept, width)]
+    return Group(*parts, *below)
 
 
 def _columns(value: Table, kept: Sequence[int], width: int) -> RichTable:

@@ -84,10 +84,13 @@ class Recording:
     ) -> Recording:
         """From (samples, errors) of each curve; they may differ in length."""
         pairs = [(np.asarray(s, dtype=float), np.asarray(e, dtype=float)) for s, e in curves]
+        for name in names:
+            why = f"Recording: a name is {name!r}; expected Name(model, data, settings, seed), four texts"
+            refuse_if(isinstance(name, str) or len(name) != 4, why, code="recording.name")
         points = max((len(s) for s, _ in pairs), default=0)
         samples = np.array([_padded(s, points, PADDING) for s, _ in pairs])
         errors = np.array([_padded(e, points, 0.0) for _, e in pairs])
-        return cls(samples, errors, tuple(names), targets)
+        return cls(samples, errors, tuple(Name(*map(str, name)) for name in names), targets)
 
     def __len__(self) -> int:
         return len(self.names)

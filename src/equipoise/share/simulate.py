@@ -269,13 +269,15 @@ def fresh(policy: Policy, batch: Batch, site: Site, prior: Prior) -> Policy:
 def _refuse_idle_decide(policy: Policy) -> None:
     """A `decide` that was written over one of ours, which runs through `start`, would never be called."""
     family = type(policy).__mro__
-    start, decide = (next((c for c in family if name in vars(c)), None) for name in ("start", "decide"))
-    if start is None or decide is None or family.index(decide) >= family.index(start):
+    start, decide, given = (next((c for c in family if name in vars(c)), None) for name in ("start", "decide", "given"))
+    if start is None or not start.__module__.startswith("equipoise."):
         return
-    if start.__module__.startswith("equipoise."):
-        instead = "given(view, estimate)" if "given" in vars(start) else "start(scene)"
-        why = f"overrides decide(view) of {start.__name__}, which a run does not call; override {instead}"
-        raise PolicyError(f"{name_of(policy)} {why}")
+    asked = "given" in vars(start)  # a run calls it
+    for what, where in (("decide(view)", decide), ("given(view, estimate)", None if asked else given)):
+        if where is not None and family.index(where) < family.index(start):
+            instead = "given(view, estimate)" if asked else "start(scene)"
+            why = f"overrides {what} of {start.__name__}, which a run does not call; override {instead}"
+            raise PolicyError(f"{name_of(policy)} {why}")
 
 
 def arrays_of(

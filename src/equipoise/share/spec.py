@@ -172,6 +172,7 @@ Loads = Annotated[list[int], BeforeValidator(_read_loads)]
 Span = Annotated[Range, BeforeValidator(read_range)]
 Servers = Annotated[list[ServerSpec], BeforeValidator(read_servers)]
 Tasks = Annotated[list[dict[str, float]], BeforeValidator(_read_tasks)]
+Rule = Annotated[str, BeforeValidator(lambda value: "true" if value is True else value)]  # YAML reads true as a bool
 Count = Annotated[int, whole(1, NUMBER_MOST)]
 Index = Annotated[int, whole(0, NUMBER_MOST)]
 
@@ -296,7 +297,7 @@ class ShareSpec(StudySpec):
     busy_power: float | None = of_site("What full use adds (7.5); per_sample: what a sample costs (.5).", "NUMBER")
     migration: str | None = of_site("When a task may change server: within a step, or between.", "WHEN")
     switch_cost: float | None = of_site("Steps lost when another task takes the only server over (0).", "STEPS")
-    success: str | None = of_site("Error that success is judged on: observed, with its noise (authors), true.", "RULE")
+    success: Rule | None = of_site("Error that success is judged on: observed, with its noise (authors), true.", "RULE")
     observes: str | None = of_site("Whose errors are seen in a step: of all who are ready (authors), served.", "WHOSE")
 
     timeline_load: Count | None = of_page("Tasks in the report's timeline; the largest load unless given.")
@@ -319,6 +320,11 @@ class ShareSpec(StudySpec):
         refuse_if(not -1.0 <= value <= 1.0, f"prior_shift must be -1 to 1, not {value}: b itself is about 0.36")
         return value
 
+    def plain(self) -> dict[str, Any]:
+        """Of tasks by hand without what only drawn ones have, unless it was said."""
+        idle = {"preset", "loads"} - self.model_fields_set if self.tasks is not None else set()
+        return {name: value for name, value in super().plain().items() if name not in idle}
+
     def build(self) -> ShareScene:
         """Policies, workload and site; what cannot be is refused, what can have no effect too."""
         from equipoise.share.sweep import sweep
@@ -339,12 +345,14 @@ class ShareSpec(StudySpec):
         """A setting that was changed but can have no effect is a misunderstanding: say so."""
         given = self.tasks is not None and self.by_hand
         replayed = self.preset == "recorded" and "preset is recorded, whose curves bring their own"
-        drawn = ("preset", "arrival", "data", "deadline", "speed", "sigma", "loads", "timeline_load")
+        drawn = ("arrival", "data", "deadline", "speed", "sigma", "loads", "timeline_load")
         idle = {
             **dict.fromkeys(drawn, given),
             **dict.fromkeys(("a", "b", "target"), given or replayed),
             "curves": self.preset != "recorded" and f"preset is {self.preset} (add --preset recorded)",
         }
+        why = f"--preset recorded has no effect: {given}; a preset names their site and prior"
+        refuse_if(given and self.preset == "recorded", why)
         usual = ShareSpec()
         for name, reason in idle.items():
             if reason and getattr(self, name) != getattr(usual, name):
@@ -358,12 +366,14 @@ class ShareSpec(StudySpec):
         changes = {name: value for name, value in changes.items() if value is not None}
         if self.horizon is not None:
             changes["horizon_per_task"] = 0
-        if self.tasks is not None:
-            workload = Workload.of(read_tasks(self.tasks), **changes)
-        elif self.preset == "recorded":
-            workload = Workload.recorded(self.curves, **changes)
+        make = Workload.recorded if self.preset == "recorded" else getattr(Workload, self.preset.replace("-", "_"))
+        if (
+            self.tasks is not None
+        ):  # a preset that is named says where they are played, and what is told of their curves
+            where = make() if "preset" in self.model_fields_set else Workload.described()
+            workload = Workload.of(read_tasks(self.tasks), **({"site": where.site, "prior": where.prior} | changes))
         else:
-            workload = getattr(Workload, self.preset.replace("-", "_"))(**changes)
+            workload = make(self.curves, **changes) if self.preset == "recorded" else make(**changes)
         (log_a, b), prior = workload.prior.mean, workload.prior
         return workload.but(prior=replace(prior, mean=(log_a, b + self.prior_shift)))
 
@@ -381,8 +391,10 @@ class ShareScene(StudyScene["Sweep"]):
         """7 policies on the authors workload, 200 seeds for each load."""
         spec = self.spec
         changed = any(getattr(spec, name) is not None for name in (*RANGES, "speed", "sigma", "horizon"))
+        changed |= self.site != self.workload.site or spec.prior_shift != 0.0
         whose = f"the {spec.preset} workload" + (", changed" if changed else "")
-        whose = f"{len(spec.tasks)} tasks given one by one" if spec.tasks else whose
+        if spec.tasks:
+            whose = f"{len(spec.tasks)} task{'s' if len(spec.tasks) > 1 else ''} given one by one"
         seeds = "1 seed" if spec.seeds == 1 else f"{spec.seeds} seeds"
         policies = "1 policy" if len(self.policies) == 1 else f"{len(self.policies)} policies"
         many = " for each load" if len(spec.loads) > 1 and not spec.tasks else ""

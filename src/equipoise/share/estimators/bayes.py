@@ -31,6 +31,7 @@ JUDGEMENTS = 6.0  # weight of the prior surprise, in tasks
 SURPRISE_MOST = 16.0
 ODD = 9.0  # squared distance from the population from which a task is not taken to be of it
 LARGEST = 1e300  # of such distances
+TARGET_LEAST = 1e-300  # a target of zero, which no curve reaches, has no logarithm
 
 WIDTH = 64  # tasks of a tile, which computes several of them at a time
 N, SW, SX, SXX, SY, SXY, SYY, LA, LB, VAA, VAB, VBB, LW3, SD3, MOVED, AIM = (WIDTH * row for row in range(16))
@@ -243,7 +244,7 @@ def _estimate(state: States, target: Floats, mind: Floats, people: Floats, found
                 continue
             for j in range(n if new else 0):
                 if t[AIM + j] == 0.0 and stage[j] != PENDING:
-                    t[AIM + j] = math.log(target[s, first + j])
+                    t[AIM + j] = math.log(max(target[s, first + j], TARGET_LEAST))
             believe(t, (n + 7) // 8 * 8, p)
             for j in range((n + 7) // 8 * 8):
                 w[j], sd = work_of(t[LA + j], t[LB + j], t[VAA + j], t[VAB + j], t[VBB + j], t[AIM + j])

@@ -42,7 +42,7 @@ class Beliefs(NamedTuple):
     """What was noted of tasks, and what follows for their seeds."""
 
     note: Floats  # (seeds, tasks, 16): the last two notes, samples when last seen, ln work when done, odds, landmarks
-    seed: Floats  # (seeds, 23)
+    seed: Floats  # (seeds, 22)
 
     @classmethod
     def start(cls, seeds: int, tasks: int) -> "Beliefs":
