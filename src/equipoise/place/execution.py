@@ -30,13 +30,15 @@ REASONS = (INFEASIBLE_ALONE, BEYOND_HORIZON, NO_CAPACITY, PRICED_OUT)
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided about a job, when, and why. Worth and cost are those of the schedule promised."""
+    """What was decided about a job, when, and why. A promise has the slot by whose end the job is finished (`due`), what
+    finishing then is worth, and what the schedule cost."""
 
     slot: int
     state: str
     reason: str = ""
     worth: float = 0.0
     cost: float = 0.0
+    due: int | None = None
 
 
 @kernel
@@ -190,13 +192,15 @@ class Execution:
                     code="cells.slots",
                 )
 
-    def decide(self, j: int, state: str, reason: str = "", worth: float = 0.0, cost: float = 0.0) -> None:
-        """Write a decision down, unless it says what the last one said."""
+    def decide(
+        self, j: int, state: str, reason: str = "", worth: float = 0.0, cost: float = 0.0, due: int | None = None
+    ) -> None:
+        """Write a decision down, unless it says what the last one said. `due` is the promised slot of finish."""
         if state not in STATES:
             raise unknown_name("state of a job", str(state), STATES)
         log = self.decisions[j]
         if not log or (log[-1].state, log[-1].reason) != (state, reason) or state == ADMITTED:
-            log.append(Decision(self.now, state, reason, worth, cost))
+            log.append(Decision(self.now, state, reason, worth, cost, due))
 
     def state(self, j: int) -> str:
         return self.decisions[j][-1].state if self.decisions[j] else PENDING

@@ -177,7 +177,7 @@ class PDORSSession:
         """Promise a schedule whose cells are taken."""
         self.run.assign(job, plan.cells)
         if job not in self.promised:
-            self.run.decide(job, ADMITTED, worth=plan.worth, cost=plan.cost)
+            self.run.decide(job, ADMITTED, worth=plan.worth, cost=plan.cost, due=plan.last)
         self.promised[job] = plan
         self.waiting.pop(job, None)
 
