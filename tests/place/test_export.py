@@ -83,7 +83,9 @@ def test_json_by_hand():
     a, b = out["jobs"]
     assert (a["state"], a["reason"], a["finish"], a["utility"]) == ("admitted", "", 2, pytest.approx(99.8))
     assert (b["state"], b["reason"], b["finish"], b["utility"]) == ("refused", "beyond_horizon", None, 0.0)
-    assert b["decisions"] == [{"slot": 0, "state": "refused", "reason": "beyond_horizon", "worth": 0.0, "cost": 0.0}]
+    assert b["decisions"] == [
+        {"slot": 0, "state": "refused", "reason": "beyond_horizon", "worth": 0.0, "cost": 0.0, "due": None}
+    ]
     (run,) = out["schedule"]
     assert (run["job"], run["first"], run["last"], run["workers"], run["servers"]) == ("a", 0, 2, 4, 0)
     assert run["machine"] in out["machines"]

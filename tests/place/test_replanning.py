@@ -37,14 +37,16 @@ def test_a_patient_promise_makes_way_for_an_urgent_job():
 
 
 def test_a_promise_is_not_broken_for_a_richer_job():
-    """Two slots in all: moved, the first could not finish. Worth a hundredth of the other, it stays.
+    """Worth a hundredth of the other and promised slot 1, it stays, with a third slot as well as without.
 
-    With a third slot it is moved there, past its worth: a promise is to finish, not to finish in time.
+    Who takes all slack (1) is promised the last slot, and makes way.
     """
     jobs = [job("first", 0, 2.0, 1.0, 1), job("rich", 1, 1.0, 100.0, 0)]
-    policy = placers.PDORS(replan=50)
+    policy = placers.PDORS(replan=50, backfill=False)
     assert simulate(ONE, jobs, policy, slots=2).finish.tolist() == [1, -1]
-    assert simulate(ONE, jobs, policy, slots=3).finish.tolist() == [2, 1]
+    assert simulate(ONE, jobs, policy, slots=3).finish.tolist() == [1, -1]
+    loose = simulate(ONE, jobs, placers.PDORS(replan=50, backfill=False, slack=1.0), slots=3)
+    assert (loose.finish.tolist(), loose.due(0)) == ([2, 1], 2)
 
 
 def test_only_what_is_left_is_planned_again():
@@ -154,7 +156,7 @@ def test_a_try_never_lowers_what_is_promised(monkeypatch: pytest.MonkeyPatch):
                 assert session.promised[j].payoff > 0
 
     monkeypatch.setattr(replanning, "_try", spy)
-    simulate(cluster, jobs, placers.PDORS(prices=LEVEL, replan=10), slots=slots)
+    simulate(cluster, jobs, placers.PDORS(prices=LEVEL, replan=10, slack=0.5), slots=slots)
     assert kept > 5
     assert undone > 5
 

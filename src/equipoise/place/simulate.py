@@ -94,6 +94,10 @@ class Result(results.Result):
         """Jobs that were promised completion at some time."""
         return sum(any(d.state == ADMITTED for d in log) for log in self.decisions)
 
+    def due(self, j: int) -> int | None:
+        """The slot by which a job was first promised to be finished; None: it was promised no date."""
+        return next((d.due for d in self.decisions[j] if d.state == ADMITTED), None)
+
     @cached_property
     def reasons(self) -> dict[str, int]:
         """Why jobs that never finished did not: the last reason each was told, counted."""
@@ -115,11 +119,13 @@ class Result(results.Result):
         return float(held.sum() / 1000.0 * self.jobs.slot / 3600.0)
 
     def outcome(self, j: int) -> dict[str, Any]:
-        """What became of a job; finish is a slot, None if it was never done, and then `reason` the last it was told."""
+        """What became of a job; finish is a slot, None if it was never done, and then `reason` the last it was told. `due`
+        is the slot promised."""
         job, finish = self.jobs[j], int(self.finish[j])
         reason = "" if finish >= 0 else next((d.reason for d in reversed(self.decisions[j]) if d.reason), "")
         told = {"job": job.id, "arrival": job.arrival, "state": self.states[j], "reason": reason}
-        return told | {"finish": None if finish < 0 else finish, "utility": float(self.utilities[j])}
+        told |= {"finish": None if finish < 0 else finish, "utility": float(self.utilities[j])}
+        return told | {"due": self.due(j)}
 
     @cached_property
     def bound(self) -> float | None:

@@ -154,6 +154,12 @@ class PricedSpec(SceneSpec):
     caution: float = setting(
         1.0, "Plan for so many times the work jobs state; 1.25 where they often overrun.", "Policies", "TIMES"
     )
+    slack: float = setting(
+        0.0,
+        "Promise the latest date that is worth 1 - slack of the planned one; re-planning keeps it.",
+        "Policies",
+        "PART",
+    )
     backfill: bool = setting(True, "Lend idle machines to waiting jobs, without promise.", "Policies")
     packing: str = setting(
         "greedy",
@@ -187,6 +193,13 @@ class PricedSpec(SceneSpec):
     def _steps(cls, value: int) -> int:
         if not 0 <= value <= COUNT_MOST:
             raise InputError(f"{value} steps; expected 0 (no re-planning) or more")
+        return value
+
+    @field_validator("slack")
+    @classmethod
+    def _slack(cls, value: float) -> float:
+        if not 0.0 <= value <= 1.0:
+            raise InputError(f"{value} is no part; expected a number from 0 to 1, such as 0.1")
         return value
 
     @field_validator("prices")

@@ -19,6 +19,7 @@ from equipoise.units import MILLI, count
 
 if TYPE_CHECKING:
     from equipoise.place.bound import Bound
+    from equipoise.place.execution import Decision
     from equipoise.place.simulate import Result
 
 
@@ -32,9 +33,7 @@ PROMISED = "admitted"
 
 
 def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate:
-    """Check every claim of a run against its schedule: capacity, ratio, work, arrival, locality, utility.
-
-    Promises are checked if no job is longer than stated.
+    """Check every claim of a run against its schedule: capacity, ratio, work, arrival, locality, utility, promises.
 
     Parameters
     ----------
@@ -55,9 +54,9 @@ def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate
         _locality(seen, claimed),
         _utility(utility, float(result.utility), finish),
     ]
-    promised = [any(d.state == PROMISED for d in log) for log in result.decisions]
-    if any(promised) and all(job.actual <= 1.0 for job in result.jobs):
-        checks.append(_promise(np.array(promised, dtype=bool), finish))
+    promises = {j: log for j, log in enumerate(result.decisions) if any(d.state == PROMISED for d in log)}
+    if promises:
+        checks.append(_promise(result, promises, finish))
     known = result.bound if bound is None else bound
     if known is not None:
         checks.append(_bound(utility, float(known) if isinstance(known, float | int) else known.utility))
@@ -358,14 +357,24 @@ def _utility(found: float, claimed: float, finish: Ints) -> Check:
     )
 
 
-def _promise(promised: Bools, finish: Ints) -> Check:
-    broken = int((promised & (finish < 0)).sum())
+def _promise(result: Result, promises: dict[int, tuple[Decision, ...]], finish: Ints) -> Check:
+    """The first date that a job was told binds, whatever it was told later; without a date, the end of the run."""
+    broken, longer, first = 0, 0, ""
+    for j, log in promises.items():
+        job, told = result.jobs[j], next(d for d in log if d.state == PROMISED)
+        date = result.end - 1 if told.due is None else told.due
+        late = not 0 <= finish[j] <= date
+        too_much = told.due is not None and told.worth > job.utility(date - job.arrival) * (1.0 + SAME_UTILITY)
+        longer += late and job.actual > 1.0
+        if too_much or (late and job.actual <= 1.0):
+            first = first or f"; the first: {named(job)}, promised slot {date:,}, {_told(int(finish[j]))} found"
+            broken += 1
     return Check.at_most(
         "promise",
         broken,
         0.0,
-        f"Jobs told they were admitted and not finished by the end, no job being longer than stated; "
-        f"{count(int(promised.sum()), 'promise')}.",
+        "Jobs no longer than stated that were not finished by the slot promised, or promised more worth than that slot has",
+        f"{count(len(promises), 'promise')}, {count(longer, 'other')} broken by jobs longer than they stated{first}",
     )
 
 

@@ -48,6 +48,9 @@ class PDORS:
         How the slots of a job are chosen: "hull", or "dynamic", the paper's.
     caution
         Plan for so many times the stated work: for jobs that often take longer than they say.
+    slack
+        The date promised is the latest slot that is worth at least 1 - slack of the slot planned. Re-planning may delay a
+        job to its date, never beyond.
     placer
         The name of `packing` in 0.1.0.
     """
@@ -59,12 +62,13 @@ class PDORS:
     label: str = "PDORS"
     method: str = "hull"
     caution: float = 1.0
+    slack: float = 0.0
     placer: InitVar[str | None] = None
     colour: ClassVar[str] = "#2563eb"
     rank: ClassVar[int] = 1
     promises: ClassVar[bool] = True
     family: ClassVar[str] = "pdors"
-    settings: ClassVar[tuple[str, ...]] = ("prices", "packing", "replan", "backfill", "caution")
+    settings: ClassVar[tuple[str, ...]] = ("prices", "packing", "replan", "backfill", "caution", "slack")
 
     def __post_init__(self, placer: str | None) -> None:
         if placer is not None:
@@ -78,7 +82,11 @@ class PDORS:
                 f"PDORS: replan is {self.replan!r}; expected a whole number of tries per slot, up to {MOST_TRIES:,}",
                 code="replan.range",
             )
-        refuse_words("PDORS", caution=self.caution)
+        refuse_words("PDORS", caution=self.caution, slack=self.slack)
+        if not 0.0 <= self.slack <= 1.0:
+            raise InputError(
+                f"PDORS: slack is {self.slack!r}; expected a part of a job's worth, 0 to 1", code="slack.range"
+            )
         if not 0.1 <= self.caution <= 10.0:
             raise InputError(
                 f"PDORS: caution is {self.caution!r}; expected times the stated work, 0.1 to 10", code="caution.range"
@@ -105,6 +113,7 @@ class PDORSSession:
         self.planner = _planner(policy, run, seed, self.posted.growth, base)
         self.random = np.random.default_rng([seed, 7])
         self.promised: dict[int, Plan] = {}  # unfinished, with their schedules
+        self.due: dict[int, int] = {}  # of every job ever promised: the slot it is finished by
         self.waiting: dict[int, None] = {}  # in order of arrival
         both = zip(run.jobs, run.arrays, strict=True)
         self.width = np.array([min(job.requested or arrays.widest, arrays.widest) for job, arrays in both])
@@ -151,9 +160,9 @@ class PDORSSession:
         return ""
 
     def best(self, job: int, *, floor: float = 0.0) -> tuple[bool, Plan | None]:
-        """The best schedule of a job from now on that pays more than `floor`."""
+        """The best schedule of a job from now on that pays more than `floor`; of a promised one, in time for its date."""
         run = self.run
-        start, end = run.now, run.deadline(job)
+        start, end = run.now, self.due[job] + 1 if job in self.promised else run.deadline(job)
         if end <= start:
             return False, None
         before = run.before(job)  # counts what was carried out: first, or more would be planned than is left
@@ -177,9 +186,16 @@ class PDORSSession:
         """Promise a schedule whose cells are taken."""
         self.run.assign(job, plan.cells)
         if job not in self.promised:
-            self.run.decide(job, ADMITTED, worth=plan.worth, cost=plan.cost, due=plan.last)
+            date = self.due.setdefault(job, self.date(job, plan))  # a date once given is not taken back
+            worth = self.run.jobs[job].utility(date - int(self.run.arrival[job]))
+            self.run.decide(job, ADMITTED, worth=worth, cost=plan.cost, due=date)
         self.promised[job] = plan
         self.waiting.pop(job, None)
+
+    def date(self, job: int, plan: Plan) -> int:
+        """The latest slot that is worth what the slot planned is, less the slack."""
+        value = self.run.value(job, plan.last, self.run.deadline(job))
+        return plan.last + int(np.flatnonzero(value >= (1.0 - self.policy.slack) * value[0])[-1])
 
     def ahead(self, job: int) -> Int32s:
         """Cells of a job from this slot on."""
@@ -201,15 +217,17 @@ class PDORSSession:
         self.waiting.pop(job, None)
 
     def unfinished(self, job: int) -> None:
-        """A promised job that took longer than stated is planned on, whatever it costs."""
+        """A promised job that took longer than stated is planned on, whatever it costs: to its date, else beyond it."""
         self._tick()
         if job not in self.promised:
             return
         _, plan = self.best(job, floor=-math.inf)
+        if plan is None:
+            del self.promised[job]
+            _, plan = self.best(job, floor=-math.inf)
         if plan is not None:
             self.admit(job, plan)
         else:
-            del self.promised[job]
             self.run.decide(job, PENDING, NO_CAPACITY)
             self.waiting[job] = None
 
