@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from equipoise.document import read_table
 from equipoise.errors import InputError
 from equipoise.place import (
     Cluster,
@@ -16,10 +18,12 @@ from equipoise.place import (
     Machine,
     Sigmoid,
     Workload,
+    compare,
     placers,
     prices,
     simulate,
     verify,
+    verify_schedule,
 )
 from equipoise.place.execution import Decision
 from equipoise.place.simulate import Result
@@ -117,6 +121,30 @@ def test_the_certificate_sees_a_broken_date_and_an_overstated_worth():
         ([Decision(0, "pending", "waiting"), Decision(1, "admitted", worth=7.2, due=1)], True),
     ):
         assert verify(changed(result, *log))["promise"].passed == passed
+
+
+def test_verify_holds_a_table_of_outcomes_to_its_columns(tmp_path: Path):
+    """A run folder's own outcomes.csv passes; each column that is changed fails its own check, and no other."""
+    jobs = [
+        job("one", 0, 2.0, Linear(8.0, 10)),
+        job("two", 0, 2.0, Deadline(5.0, 3)),
+        job("never", 0, 99.0, Linear(9.0, 9)),
+    ]
+    compare(ONE, jobs, [placers.PDORS()], slots=12, bound=False).save(tmp_path / "run")
+    table = tmp_path / "run" / "outcomes.csv"
+    rows = read_table(table)
+    assert [row["due"] for row in rows] == [1, 3, None]
+    schedule = next((tmp_path / "run").glob("allocations*.csv"))
+    assert {"utility", "promise", "state"} <= {check.name for check in verify_schedule(schedule).certificate}
+    assert verify_schedule(schedule).certificate.passed
+    for column, j, value in (("utility", 0, 8.0), ("due", 1, 2), ("state", 0, "refused")):
+        changed = [{**row, column: value} if k == j else row for k, row in enumerate(rows)]
+        claimed = tmp_path / "claims.csv"
+        names = list(rows[0])
+        lines = [",".join("" if row[name] is None else str(row[name]) for name in names) for row in changed]
+        claimed.write_text("\n".join([",".join(names), *lines]) + "\n")
+        found = verify_schedule(schedule, claims=claimed).certificate
+        assert [check.name for check in found if not check.passed] == ["promise" if column == "due" else column]
 
 
 def test_a_slack_that_is_no_part_is_refused():

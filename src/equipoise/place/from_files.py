@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from equipoise.document import Document, allocations_of, read as load, read_table
+import numpy as np
+
+from equipoise.certificate import Certificate
+from equipoise.document import Document, Row, allocations_of, read as load, read_table
 from equipoise.errors import InputError
 from equipoise.place import files
 from equipoise.place.bound import bound
@@ -13,6 +16,7 @@ from equipoise.place.scene import read_cluster, read_jobs, read_scene, skipped_l
 from equipoise.place.schedule import read_schedule, verify_files
 from equipoise.place.spec import AUTO, BoundSpec, SceneSpec
 from equipoise.place.traces._rows import format_of
+from equipoise.place.verify import claims as claims_of
 
 ENDINGS = (".yaml", ".yml", ".json", ".csv")
 
@@ -87,7 +91,8 @@ def verify_schedule(
     slot
         Length of a slot, such as "10m"; without, the file's own.
     claims
-        What is claimed of it, a CSV file with the columns job and finish; without, outcomes.csv beside it.
+        What is claimed of it, a CSV file with the columns job and finish, and where it has them utility, due (the slot
+        promised) and state; without, outcomes.csv beside it.
     """
     rows = read_schedule(schedule)
     beside = schedule.parent
@@ -97,12 +102,18 @@ def verify_schedule(
     workload = read_jobs(SceneSpec(slot=slot), jobs_file, format_of(jobs_file), machines)
     end = _end(workload, slots, horizon, beside if jobs is None else None)
     claims_file = claims or (beside / "outcomes.csv" if jobs is None and (beside / "outcomes.csv").is_file() else None)
-    finish = None if claims_file is None else _claimed(claims_file, schedule.stem)
+    told = None if claims_file is None else _claimed(claims_file, schedule.stem)
+    finish = None if told is None else {name: row["finish"] for name, row in told.items()}
     found = verify_files(machines, workload, rows, end=end, finish=finish)
+    certificate = found.certificate
+    if told is not None:
+        ends = (found.finish[job.id] for job in workload)
+        truly = np.array([-1 if last is None else last for last in ends], dtype=np.int64)
+        certificate = Certificate((*certificate, *claims_of(workload, found.schedule, truly, end, told)))
     config = {"schedule": str(schedule), "jobs": str(jobs_file), "cluster": str(cluster_file), "end": end}
     config["claims"] = None if claims_file is None else str(claims_file)
     result = {"cells": len(rows), "jobs": len(workload), "completed": found.completed, "utility": found.utility}
-    return Document("place verify", result | {"finish": found.finish}, found.certificate, config)
+    return Document("place verify", result | {"finish": found.finish}, certificate, config)
 
 
 def _beside(path: Path, option: str) -> Path:
@@ -125,19 +136,24 @@ def _end(jobs: Workload, slots: int | None, horizon: int | None, folder: Path | 
     raise InputError("say where it ends: --slots T, or --horizon N slots after the last arrival")
 
 
-def _claimed(path: Path, schedule: str) -> dict[str, int | None]:
-    """Finish slots by job id; of a file with a column `policy`, those of the policy the schedule is named after."""
+def _claimed(path: Path, schedule: str) -> dict[str, Row]:
+    """Rows by job id; of a file with a column `policy`, those of the policy the schedule is named after."""
     rows = read_table(path)
     if not rows or not {"job", "finish"} <= rows[0].keys():
         raise InputError(f"{path}: its first line has no columns job and finish")
-    found: dict[str, int | None] = {}
+    found: dict[str, Row] = {}
     for row in rows:
         if "policy" in row and allocations_of(str(row["policy"])) != schedule:
             continue
-        finish = row["finish"]
-        if finish is not None and not (isinstance(finish, int) and finish >= 0):
-            raise InputError(f"{path}: finish of job {row['job']} is {finish!r}; expected a slot, or nothing")
-        found[str(row["job"])] = finish
+        for name in ("finish", "due"):
+            slot = row.get(name)
+            if slot is not None and not (isinstance(slot, int) and slot >= 0):
+                raise InputError(f"{path}: {name} of job {row['job']} is {slot!r}; expected a slot, or nothing")
+        if not isinstance(row.get("utility") or 0.0, int | float):
+            raise InputError(
+                f"{path}: utility of job {row['job']} is {row['utility']!r}; expected a number, or nothing"
+            )
+        found[str(row["job"])] = row
     if not found:
         raise InputError(f"{path}: says nothing of {schedule}; expected rows job,finish")
     return found

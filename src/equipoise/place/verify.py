@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,6 @@ from equipoise.units import MILLI, count
 
 if TYPE_CHECKING:
     from equipoise.place.bound import Bound
-    from equipoise.place.execution import Decision
     from equipoise.place.simulate import Result
 
 
@@ -54,9 +54,10 @@ def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate
         _locality(seen, claimed),
         _utility(utility, float(result.utility), finish),
     ]
-    promises = {j: log for j, log in enumerate(result.decisions) if any(d.state == PROMISED for d in log)}
-    if promises:
-        checks.append(_promise(result, promises, finish))
+    first = {j: d for j, log in enumerate(result.decisions) for d in reversed(log) if d.state == PROMISED}
+    if first:
+        promises = {j: (d.due, d.worth) for j, d in first.items()}
+        checks.append(_promise(result.jobs, promises, finish, result.end))
     known = result.bound if bound is None else bound
     if known is not None:
         checks.append(_bound(utility, float(known) if isinstance(known, float | int) else known.utility))
@@ -357,14 +358,13 @@ def _utility(found: float, claimed: float, finish: Ints) -> Check:
     )
 
 
-def _promise(result: Result, promises: dict[int, tuple[Decision, ...]], finish: Ints) -> Check:
-    """The first date that a job was told binds, whatever it was told later; without a date, the end of the run."""
+def _promise(jobs: Workload, promises: Mapping[int, tuple[int | None, float]], finish: Ints, end: int) -> Check:
+    """By job, the first slot it was promised and its worth then; without a slot, it was promised to finish by the end."""
     broken, longer, first = 0, 0, ""
-    for j, log in promises.items():
-        job, told = result.jobs[j], next(d for d in log if d.state == PROMISED)
-        date = result.end - 1 if told.due is None else told.due
+    for j, (due, worth) in promises.items():
+        job, date = jobs[j], end - 1 if due is None else due
         late = not 0 <= finish[j] <= date
-        too_much = told.due is not None and told.worth > job.utility(date - job.arrival) * (1.0 + SAME_UTILITY)
+        too_much = due is not None and worth > job.utility(date - job.arrival) * (1.0 + SAME_UTILITY)
         longer += late and job.actual > 1.0
         if too_much or (late and job.actual <= 1.0):
             first = first or f"; the first: {named(job)}, promised slot {date:,}, {_told(int(finish[j]))} found"
@@ -374,8 +374,34 @@ def _promise(result: Result, promises: dict[int, tuple[Decision, ...]], finish: 
         broken,
         0.0,
         "Jobs no longer than stated that were not finished by the slot promised, or promised more worth than that slot has",
-        f"{count(len(promises), 'promise')}, {count(longer, 'other')} broken by jobs longer than they stated{first}",
+        f"{count(len(promises), 'promise')}, {longer:,} broken by jobs that were longer than they stated{first}",
     )
+
+
+def claims(jobs: Workload, rows: Int32s, finish: Ints, end: int, told: Mapping[str, Mapping[str, Any]]) -> list[Check]:
+    """What a table says of jobs, by id, against the finishes found: utility, due (a slot) and state, where it has them."""
+    index = {job.id: j for j, job in enumerate(jobs)}
+    checks = []
+    columns = {name for row in told.values() for name in row}
+    if "utility" in columns:
+        earned = np.zeros(len(jobs))
+        for name, row in told.items():
+            earned[index[name]] = float(row.get("utility") or 0.0)
+        found = np.array([job.utility(f - job.arrival) if f >= 0 else 0.0 for job, f in zip(jobs, finish, strict=True)])
+        off = np.abs(found - earned) / np.maximum(np.maximum(np.abs(found), np.abs(earned)), 1e-300)
+        meaning = "The most that a job's utility differs from the worth of the finish found (relative)"
+        worst = f"; the worst: {named(jobs[int(off.argmax())])}" if off.max(initial=0.0) > SAME_UTILITY else ""
+        about = f"{count(len(told), 'job')}{worst}"
+        checks.append(Check.at_most("utility", float(off.max(initial=0.0)), SAME_UTILITY, meaning, about))
+    promises = {index[name]: (int(row["due"]), 0.0) for name, row in told.items() if row.get("due") is not None}
+    if promises:
+        checks.append(_promise(jobs, promises, finish, end))
+    if "state" in columns:
+        ran = set(rows[:, JOB].tolist())
+        refused = {index[name] for name, row in told.items() if row.get("state") == "refused"}
+        meaning = "Jobs that are called refused and have machines in the schedule"
+        checks.append(Check.at_most("state", len(refused & ran), 0.0, meaning, f"{count(len(refused), 'refused job')}"))
+    return checks
 
 
 def _bound(utility: float, bound: float) -> Check:
