@@ -73,6 +73,12 @@ GAVEL = (
     "A3C\tcd x && python3 main.py\t--max\t1\t4000\t0\t1\n"
     "ResNet-18 (batch size 32)\tpython3 main.py\timage/cifar10\t--num_steps\t1\t5000\t2\t1\t-1.000000\t60\n"
 )
+ELASTICFLOW = (
+    "job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,duration\n"
+    "bdd6,600,3249,deepspeech2,1800,32,1,1075\n23b8,1250,48266,inception3,4000,64,8,3604\n"
+)
+SHOCKWAVE = "A3C\tpython3 main.py\trl\t--max\t1\t4000\t2\tgns\t1\t-1.000000\t1418\t60\n"
+SIA = "name,time,application,num_replicas,batch_size,duration\na,0,bert,1,12,600\nb,90,cifar10,4,512,1200\n"
 PHILLY = (
     "timestamp,duration,num_gpus,gpu_time,cluster\n"
     "2017-10-09 06:13:03,2951.0,1,2951.0,6214e9\n2017-10-08 23:59:59,600,8,4800,x\n"
@@ -126,6 +132,9 @@ READERS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
     "alibaba": ("a.csv", ALIBABA, traces.alibaba),
     "alibaba followed": ("a.csv", ALIBABA, followed("alibaba")),
     "alibaba nodes": ("n.csv", NODES, alibaba_cluster),
+    "elasticflow": ("e.csv", ELASTICFLOW, traces.elasticflow),
+    "shockwave": ("s.trace", SHOCKWAVE, traces.gavel),
+    "sia": ("s.csv", SIA, traces.sia),
     "gavel": ("g.trace", GAVEL, traces.gavel),
     "philly": ("p.csv", PHILLY, traces.philly),
     "philly gzipped": ("p.csv.gz", PHILLY, traces.philly),

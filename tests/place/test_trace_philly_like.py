@@ -84,7 +84,7 @@ def test_every_job_fits_a_gpu_cluster():
 
 def test_every_format_is_a_function_that_names_a_missing_file(tmp_path):
     """The command line calls them by name with a path."""
-    assert set(traces.FORMATS) == {"alibaba", "gavel", "philly", "slurm", "swf", "tiresias"}
+    assert set(traces.FORMATS) == {"alibaba", "elasticflow", "gavel", "philly", "sia", "slurm", "swf", "tiresias"}
     for name, read in traces.FORMATS.items():
         assert getattr(traces, name) is read
         with refused("file.missing", "none.txt"):

@@ -60,7 +60,7 @@ class SceneSpec(Spec):
     format: str = setting("auto", f"How JOBS is written: {', '.join(formats())}.", "Jobs", "NAME")
     slot: str | None = setting(None, "Length of a slot. (default: the file's own, 10m for traces)", "Jobs", "10m")
     elasticity: float | None = setting(
-        None, "Jobs of a trace run on up to so many times the GPUs they had. (default: 1)", "Jobs"
+        None, "Jobs of a trace run on up to so many times the GPUs they had. (default: 1; elasticflow: 4)", "Jobs"
     )
     sized_utility: bool = setting(True, "Synthesised utilities grow with the job's GPU time.", "Jobs")
     window: str | None = setting(

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from equipoise.place.spec import OWN as OWN
     from equipoise.place.traces._rows import format_of as format_of
     from equipoise.place.traces.alibaba import alibaba as alibaba, alibaba_cluster as alibaba_cluster
+    from equipoise.place.traces.elasticflow import elasticflow as elasticflow
     from equipoise.place.traces.gavel import gavel as gavel
     from equipoise.place.traces.philly import gpu_cluster as gpu_cluster, philly as philly
     from equipoise.place.traces.philly_like import philly_like as philly_like
+    from equipoise.place.traces.sia import sia as sia
     from equipoise.place.traces.slurm import slurm as slurm
     from equipoise.place.traces.swf import swf as swf
     from equipoise.place.traces.synthetic import (

@@ -17,7 +17,7 @@ import numpy as np
 from equipoise import units
 from equipoise.errors import InputError, whole_number
 from equipoise.kernels import Floats
-from equipoise.place.job import Demand, Job, Sigmoid, Skipped, Workload
+from equipoise.place.job import Deadline, Demand, Job, Sigmoid, Skipped, Workload
 from equipoise.place.spec import OWN, TRACES
 
 C = TypeVar("C")
@@ -47,6 +47,7 @@ class TraceRow:
     worker: Demand = field(default_factory=lambda: GPU_WORKER)
     together: bool | None = None  # at that width its workers were on one machine; None: if it has GPUs enough
     communicates: bool = True  # has gradients to exchange; the profile is drawn
+    due: float | None = None  # seconds after submission by which it is worth 1; None: the utility is drawn
     rigid: bool = False  # never wider than it asked for, whatever the elasticity
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -114,7 +115,11 @@ class Mapped:
         draws = np.random.default_rng([self.seed, 5]).random((max(row.line for row in rows) + 1, DRAWS + 1))
         jobs = [self._job(row, int((row.submit - origin) // self.slot), model, draws[row.line]) for row in rows]
         start = datetime.fromtimestamp(origin, UTC).replace(tzinfo=None).isoformat() if calendar else ""
-        return Workload(tuple(jobs), self.slot, source, model.describe(self.seed) + PROFILED, tuple(skipped), start)
+        drawn = any(row.due is None for row in rows)
+        worth = (
+            model.describe(self.seed) if drawn else f"seed {self.seed}; utilities: 1 by the trace's deadline, 0 later"
+        )
+        return Workload(tuple(jobs), self.slot, source, worth + PROFILED, tuple(skipped), start)
 
     def _job(self, row: TraceRow, arrival: int, model: UtilityModel, u: Floats) -> Job:
         """Its work is what it does at the width it asked for in the time it took: then it takes exactly that time."""
@@ -138,7 +143,7 @@ class Mapped:
             batch=batch,
             time_per_sample=tau,
             worker=row.worker,
-            utility=model(row.duration, row.gpu_hours, u[:DRAWS]),
+            utility=model(row.duration, row.gpu_hours, u[:DRAWS]) if row.due is None else self._deadline(row.due),
             gradient=gradient,
             inside=inside,
             between=between,
@@ -146,6 +151,10 @@ class Mapped:
             most=most,
             tags=tags,
         )
+
+    def _deadline(self, seconds: float) -> Deadline:
+        """Worth 1 within so many seconds of arrival; slot 0 after arrival is the first that counts."""
+        return Deadline(1.0, max(0, math.ceil(seconds / self.slot) - 1))
 
 
 def columns(first_lines: Sequence[str]) -> set[str]:

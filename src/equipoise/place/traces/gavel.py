@@ -1,4 +1,4 @@
-"""Gavel's tab-separated traces, without a header: 7 columns (made from Philly) or 10 (generated, or run on a cluster)."""
+"""Gavel's tab-separated traces, without a header: 7 columns (made from Philly), 10 (generated or run), Shockwave's 12."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from equipoise.place.job import Workload
 from equipoise.place.traces import _rows as rows
 from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
 
-EXPECTED = "a Gavel trace: 7 or 10 columns between tabs, the first a job type such as 'ResNet-18 (batch size 32)'"
+EXPECTED = "a Gavel trace: 7, 10 or 12 columns between tabs, the first a job type such as 'ResNet-18 (batch size 32)'"
 # Columns of (steps, arrival, scale factor). 7: type, command, steps' option, needs data, steps, arrival, scale.
 # 10: type, command, folder, steps' option, needs data, steps, scale, priority, SLO, arrival.
-PLACES = {7: (4, 5, 6), 10: (5, 9, 6)}
+# 12, Shockwave's: as 10 up to scale, then adaptation mode, priority, SLO, duration (s), arrival (s).
+PLACES = {7: (4, 5, 6), 10: (5, 9, 6), 12: (5, 11, 6)}
+MODE, DURATION = 7, 10  # columns of 12
+MODES = ("static", "accordion", "gns")  # who changes the batch size on the way
 
 
 def matches(first_lines: Sequence[str]) -> bool:
@@ -31,6 +34,7 @@ def gavel(
 ) -> Workload:
     """All-reduce jobs whose duration is the trace's steps over the type's steps per second (`RATES`).
 
+    Shockwave's 12 columns say the duration, which is taken as it stands: no job changes its batch size here.
     Slot 0 is the trace's own zero. The parameters are those of `philly`.
     """
     mapped = Mapped.of(slot, seed, elasticity, sized_utility, gpus_per_machine)
@@ -40,24 +44,36 @@ def gavel(
 
 def _row(line: int, cells: list[str]) -> TraceRow:
     if len(cells) not in PLACES:
-        raise Unmappable(f"wrong number of columns: {len(cells)}; expected 7 or 10 between tabs")
+        raise Unmappable(f"wrong number of columns: {len(cells)}; expected 7, 10 or 12 between tabs")
     steps, arrival, scale = (cells[k] for k in PLACES[len(cells)])
     kind, width = cells[0].strip(), rows.whole(scale, "scale factor")
-    if kind not in RATES:
-        raise Unmappable(f"job type {kind!r} has no known steps per second")
-    made_with, measured = RATES[kind]
-    rate = made_with if len(cells) == 7 else measured.get(width)
-    if rate is None:
-        raise Unmappable(f"job type {kind!r} was never measured on {width} GPUs")
-    seconds = rows.number(steps, "steps") / rate
+    tags = {"type": kind}
+    if len(cells) == 12:
+        duration, tags["mode"] = cells[DURATION], cells[MODE].strip()
+        if tags["mode"] not in MODES:
+            raise Unmappable(f"adaptation mode is {tags['mode']!r}; expected {', '.join(MODES)}")
+    else:
+        duration = repr(rows.number(steps, "steps") / _rate(kind, width, len(cells)))
     return TraceRow(
         line=line,
         id=f"gavel-{line}",
         submit=rows.number(arrival, "arrival", zero=True),
-        duration=rows.lasting(repr(seconds)),
+        duration=rows.lasting(duration),
         width=width,
-        tags={"type": kind},
+        tags=tags,
     )
+
+
+def _rate(kind: str, width: int, columns: int) -> float:
+    """Steps per second of a type of job on so many GPUs, or the reason why it is not known."""
+    if kind not in RATES:
+        raise Unmappable(f"job type {kind!r} has no known steps per second")
+    made_with, measured = RATES[kind]
+    if columns == 7:
+        return made_with
+    if width not in measured:
+        raise Unmappable(f"job type {kind!r} was never measured on {width} GPUs")
+    return measured[width]
 
 
 # Steps per second of each type of job: what the 7-column traces were made with, and what was measured, by GPUs.
