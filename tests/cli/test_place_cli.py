@@ -193,7 +193,7 @@ def test_its_config_repeats_it_bit_for_bit(quick_run, tmp_path):
 
 
 def test_a_schedule_of_a_run_is_verified_from_its_files_alone(quick_run, place):
-    """Everything lies beside it; the utility found is the one claimed; six checks less utility itself."""
+    """Everything lies beside it; the utility found is the one claimed, in all and job by job."""
     folder = only_folder(quick_run[0])
     code, out, _ = place("verify", str(folder / "allocations-pdors.csv"), "--json")
     assert code == 0
@@ -205,6 +205,9 @@ def test_a_schedule_of_a_run_is_verified_from_its_files_alone(quick_run, place):
         "work",
         "arrival",
         "locality",
+        "utility",
+        "promise",
+        "state",
     }
 
 
