@@ -248,6 +248,8 @@ jobs = st.builds(
     most=st.none() | st.integers(1, 99),
     restart=st.floats(0, 9),
     actual=positive,
+    user=st.just("") | names,
+    priority=st.floats(1e-6, 1e6),
     tags=st.dictionaries(names, names, max_size=2),
 )
 workloads = st.builds(
@@ -396,6 +398,10 @@ BAD = [
     ({"utility": {"kind": "linear", "value": -5, "slots": 5}}, "value is -5"),
     ({"utility": {"kind": "linear", "value": "5h", "slots": 5}}, "utility.value is '5h'"),
     ({"utility": {"kind": "linear", "value": 5, "slots": "soon"}}, "utility.slots is 'soon'"),
+    ({"priority": 0}, "priority is 0"),
+    ({"priority": 2e6}, "priority is 2000000.0"),
+    ({"priority": "high"}, "priority is 'high'"),
+    ({"user": ["a", "b"]}, "user is a list"),
     ({"tags": "vision"}, "tags is 'vision'"),
 ]
 
@@ -414,6 +420,14 @@ def test_a_bad_job_is_refused_with_its_place(tmp_path, changes, words, ending):
         assert words.replace("'", "") in quoted.replace("'", "")
     else:
         refused(lambda: files.read_jobs(path, CLUSTER), f"{path}, {place}: job 'a': ", words)
+
+
+def test_user_and_priority_are_read_as_written(tmp_path):
+    """A user called 042 stays text; a job that says nothing has none, and counts once."""
+    path = write(tmp_path, HEADER + ",user,priority\n" + ROW + ",042,2.5\nb" + ROW[1:] + ",,\n", "jobs.csv")
+    first, second = files.read_jobs(path, CLUSTER)
+    assert [(job.user, job.priority) for job in (first, second)] == [("042", 2.5), ("", 1.0)]
+    assert one(tmp_path, user=7).user == "7"
 
 
 @pytest.mark.parametrize("bad", ["NaN", "Infinity", "-Infinity"])

@@ -151,9 +151,9 @@ def utility(values: Mapping[str, Any]) -> Utility:
     return KINDS[kind](**given)
 
 
-MOST = 1e15
+MOST, MOST_PRIORITY = 1e15, 1e6
 COUNTS = {"arrival": 0, "batch": 1, "workers_per_server": 1, "requested": 1, "most": 1}  # and the least of each
-AMOUNTS = ("work", "time_per_sample", "gradient", "inside", "between", "restart", "actual")
+AMOUNTS = ("work", "time_per_sample", "gradient", "inside", "between", "restart", "actual", "priority")
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,7 @@ class Job:
     `server` None is an all-reduce job. `batch` is the global batch F: at most that many workers at once, or `most` if
     given. `requested` is the width a fixed-width policy gives it. `restart` is the part of a slot lost whenever
     width or placement changed. `actual` is the true work over the stated one: policies are told `work`, never this.
+    `user` is who submitted it ("": nobody said), `priority` how much more it counts than another job of the same kind.
     """
 
     id: str
@@ -181,6 +182,8 @@ class Job:
     most: int | None = None
     restart: float = 0.0
     actual: float = 1.0
+    user: str = ""
+    priority: float = 1.0
     tags: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -210,11 +213,15 @@ class Job:
                 raise InputError(f"{name} is {value!r}; expected a positive number", code="number.range")
             elif name not in ("inside", "between") and not 0 <= value <= MOST:
                 raise InputError(f"{name} is {value!r}; expected a number from 0 to {MOST:g}", code="number.range")
+            elif name == "priority" and value > MOST_PRIORITY:
+                expected = f"a positive number, at most {MOST_PRIORITY:g}"
+                raise InputError(f"priority is {value!r}; expected {expected}", code="number.range")
         if not isinstance(self.utility, Utility):
             raise InputError(
                 f"utility is {self.utility!r}; expected Sigmoid, Deadline, Linear or Unstated", code="job.utility"
             )
         object.__setattr__(self, "id", str(self.id))
+        object.__setattr__(self, "user", str(self.user))
         object.__setattr__(self, "worker", _demand(self.worker, "worker"))
         if self.server is not None:
             object.__setattr__(self, "server", _demand(self.server, "server"))

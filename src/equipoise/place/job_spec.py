@@ -163,6 +163,10 @@ class JobSpec(Written):
     )
     value: Number | None = Field(None, description="what finishing is worth, without a utility", examples=[10])
     deadline: Quantity | None = Field(None, description="nothing is worth after it", examples=["24h"])
+    user: Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(None, description="who submits it")
+    priority: Annotated[Number | None, Cell(_number, omit=1.0)] = Field(
+        None, description="how much more it counts than another job", examples=[2]
+    )
     tags: dict[str, str] | None = None
 
     def build(self, cluster: Cluster, *, id: str, slot: float, now: int, horizon: int | None = None) -> Job:
@@ -209,7 +213,7 @@ class JobSpec(Written):
             if side in values:
                 read[side] = _demand(values[side], side, cluster)
         read["utility"] = _utility(values["utility"], slot)
-        return read | ({"tags": values["tags"]} if "tags" in values else {})
+        return read | {name: values[name] for name in ("user", "tags") if name in values}
 
     def _who(self, id: str) -> str:
         """Whom a mistake is of: what the user calls it."""
@@ -217,8 +221,9 @@ class JobSpec(Written):
 
     def _refuse_control(self) -> None:
         """A name and tags are shown in terminals and logs: without control characters, and not too many."""
-        if self.name is not None and CONTROL.search(self.name):
-            raise InputError(f"name is {self.name[:40]!r}; expected text without control characters")
+        for what, said in (("name", self.name), ("user", self.user)):
+            if said is not None and CONTROL.search(said):
+                raise InputError(f"{what} is {said[:40]!r}; expected text without control characters")
         tags = self.tags or {}
         if len(tags) > MOST_TAGS:
             raise InputError(f"{len(tags)} tags; expected at most {MOST_TAGS}")
@@ -391,6 +396,8 @@ def job_from(values: Mapping[str, object], cluster: Cluster, slot: float) -> Job
         for field in NUMBERS:
             if isinstance(text := told.get(field), str):
                 told[field] = _number(text, field)
+        if isinstance(user := told.get("user"), Scalar):
+            told["user"] = str(user)
         for group in GROUPS:
             if isinstance(inner := told.get(group), dict):
                 kept = {word: said for word, said in inner.items() if said is not None}
@@ -429,6 +436,8 @@ def plain_job(job: Job) -> Values:
         elif name == "utility":
             if job.utility.kind != Unstated.kind:
                 plain[name] = {"kind": job.utility.name} | {part: float(v) for part, v in vars(job.utility).items()}
+        elif name == "user":
+            plain |= {name: value} if value else {}
         elif name == "tags":
             plain |= {name: {str(k): str(v) for k, v in value.items()}} if value else {}
         else:
