@@ -228,13 +228,11 @@ class ElasticFlowSession:
             better = self._planned(self.due)
             if better is not None:
                 self.plan, self.made = better, run.now
-        jobs, slots, need = self._asked(self.due)
-        plan = np.zeros((len(jobs), int(slots.max())), dtype=np.int64)
-        for row, j in zip(plan, jobs.tolist(), strict=True):
-            ahead = self.plan[j][run.now - self.made :]
-            row[: len(ahead)] = ahead[: len(row)]
-        widen(self.total - plan.sum(axis=0), jobs, slots, need, self.count, self.block, self.rate, plan)
-        self._seat(jobs, plan[:, 0])
+        jobs, _, need = self._asked(self.due)
+        rows, ahead = [self.plan[j] for j in jobs.tolist()], run.now - self.made
+        now = np.array([row[ahead] if ahead < len(row) else 0 for row in rows], dtype=np.int64)
+        widen(self.total - int(now.sum()), now, jobs, need, self.count, self.block, self.rate)
+        self._seat(jobs, now)
 
     def _seat(self, jobs: Ints, blocks: Ints) -> None:
         """The widest first, so that what is free of a machine is always a multiple of the block: everybody finds room."""
@@ -333,45 +331,37 @@ def in_order(
 
 
 @kernel
-def widen(
-    free: Ints, jobs: Ints, slots: Ints, need: Floats, levels: Ints, block: Ints, rate: Floats, plan: Ints
-) -> None:
-    """Give what is free in the first slot a level at a time: to those who have nothing; then where it costs least.
+def widen(free: int, now: Ints, jobs: Ints, need: Floats, levels: Ints, block: Ints, rate: Floats) -> None:
+    """Give what is free in this slot a level at a time: to those who have nothing now; then where it costs least.
 
-    The cost is the parts that the job's plan takes more in all, for each part added now.
+    The cost, for each part added, is the part-slots that the job then takes more in all, at its speed per part so far.
     """
     count = jobs.shape[0]
     cost = np.empty(count)
     for i in range(count):
-        cost[i] = _extra(free, plan[i], slots[i], need[i], levels[jobs[i]], block[jobs[i]], rate[jobs[i]])
-    while free[0] > 0:
-        best = -1
+        cost[i] = _extra(need[i], now[i], levels[jobs[i]], block[jobs[i]], rate[jobs[i]])
+    while free > 0:
+        best, most = -1, 0
         for i in range(count):
             j = jobs[i]
-            above = highest(plan[i, 0], levels[j] - 1, block[j]) + 1
-            if cost[i] < LONGEST and block[j, above] - plan[i, 0] <= free[0]:
-                has = plan[i, 0] > 0
-                if best < 0 or (has, cost[i]) < (plan[best, 0] > 0, cost[best]):
-                    best = i
+            above = highest(now[i], levels[j] - 1, block[j]) + 1
+            if cost[i] < LONGEST and block[j, above] - now[i] <= free:
+                if best < 0 or (now[i] > 0, cost[i]) < (now[best] > 0, cost[best]):
+                    best, most = i, block[j, above]
         if best < 0:
             return
         j = jobs[best]
-        above = highest(plan[best, 0], levels[j] - 1, block[j]) + 1
-        free[0] -= block[j, above] - plan[best, 0]
-        plan[best, 0] = block[j, above]
-        cost[best] = _extra(free, plan[best], slots[best], need[best], levels[j], block[j], rate[j])
+        free -= most - now[best]
+        now[best] = most
+        cost[best] = _extra(need[best], most, levels[j], block[j], rate[j])
 
 
 @kernel
-def _extra(free: Ints, row: Ints, slots: int, need: float, levels: int, block: Ints, rate: Floats) -> float:
+def _extra(need: float, now: int, levels: int, block: Ints, rate: Floats) -> float:
     """What a level more now costs; LONGEST if there is none, or the job is done in this slot without it."""
-    level = highest(row[0], levels - 1, block) if row[0] > 0 else -1
+    level = highest(now, levels - 1, block) if now > 0 else -1
     if level + 1 >= levels or (level >= 0 and rate[level] >= need):
         return LONGEST
-    add = block[level + 1] - (block[level] if level >= 0 else 0)
-    later = need - rate[level + 1]
-    old = row[1:slots].sum()
-    new = 0
-    if later > 0.0:
-        new = minimum_share(free[1:slots] + row[1:slots], slots - 1, later, levels, block, rate, np.empty_like(row))
-    return 1.0 + ((new if new >= 0 else old) - old) / add
+    if level < 0:
+        return 0.0
+    return 1.0 - (rate[level + 1] - rate[level]) * block[level] / rate[level] / (block[level + 1] - block[level])
