@@ -405,7 +405,7 @@ def merged(certificates: Mapping[str, Certificate], of: str = "policies") -> Cer
         check = found[worst]
         meaning = check.meaning if len(certificates) == 1 else f"{check.meaning} ({whose})"
         checks.append(Check(name, check.value, check.limit, check.passed, meaning))
-    order = ("capacity", "ratio", "work", "arrival", "locality", "utility", "promise", "bound")
+    order = ("capacity", "ratio", "work", "arrival", "locality", "utility", "lost", "promise", "bound")
     checks.sort(key=lambda check: order.index(check.name) if check.name in order else len(order))
     return Certificate(tuple(checks))
 

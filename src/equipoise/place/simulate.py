@@ -17,8 +17,9 @@ from equipoise.certificate import Certificate
 from equipoise.document import Document, look_of
 from equipoise.errors import InputError
 from equipoise.kernels import Floats, Int32s, Ints
+from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
-from equipoise.place.execution import ADMITTED, LENT, PENDING, REFUSED, Decision, Execution
+from equipoise.place.execution import ADMITTED, LENT, NOWHERE, PENDING, REFUSED, SEEN, Decision, Execution
 from equipoise.place.job import Job, Workload
 
 Progress = Callable[[int, int], None]  # slots passed, slots in all
@@ -39,6 +40,9 @@ class Session(Protocol):
 
     def unfinished(self, job: int) -> None:
         """A job's cells ran out and it is not done: it was more work than it said, or was only lent to."""
+
+    # A session may have two more methods: lost(jobs), before the arrivals of a slot in which a machine went away and took
+    # what they had on it (`run.taken`), and measured(job), after the first slot in which a job ran (`run.work` is true).
 
 
 class Placer(Protocol):
@@ -69,6 +73,9 @@ class Result(results.Result):
     decisions: tuple[tuple[Decision, ...], ...]
     seconds: float = field(compare=False)  # of deciding, in all
     detail: dict[str, Any] = field(default_factory=dict)
+    calendar: Calendar | None = None
+    pace: str = SEEN
+    lost: Int32s = field(default_factory=lambda: NOWHERE)  # rows as of a schedule: what machines that went away took
 
     @cached_property
     def utilities(self) -> Floats:
@@ -97,6 +104,13 @@ class Result(results.Result):
     def due(self, j: int) -> int | None:
         """The slot by which a job was first promised to be finished; None: it was promised no date."""
         return next((d.due for d in self.decisions[j] if d.state == ADMITTED), None)
+
+    @cached_property
+    def broken(self) -> dict[int, str]:
+        """By whom the promise of each job that was told a date was broken: "" (kept), statement, machine or us."""
+        from equipoise.place.verify import broken
+
+        return broken(self)
 
     @cached_property
     def reasons(self) -> dict[str, int]:
@@ -180,6 +194,8 @@ def simulate(
     seed: int = 0,
     progress: Progress | None = None,
     watch: Watch | None = None,
+    calendar: Calendar | None = None,
+    pace: str = SEEN,
 ) -> Result:
     """Let the policy decide, arrival by arrival and slot by slot; carry out what it decides.
 
@@ -202,6 +218,10 @@ def simulate(
         Called with slots passed and slots in all.
     watch
         Called with the execution, the session and the job just before a job arrives.
+    calendar
+        What jobs may not have, and when: reservations, maintenance, machines that end or fail.
+    pace
+        "seen": the true work of a job is known after the first slot in which it ran; "unseen": when it is done.
     """
     if not isinstance(cluster, Cluster):
         raise InputError(f"simulate: cluster is {type(cluster).__name__}; expected simulate(cluster, jobs, policy)")
@@ -211,7 +231,7 @@ def simulate(
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError(f"simulate: seed is {seed!r}; expected a whole number of 0 or more")
     workload = Workload.of(jobs)
-    run = Execution(cluster, workload, slots, horizon)
+    run = Execution(cluster, workload, slots, horizon, calendar, pace)
     session = policy.start(run, seed)
     if not hasattr(session, "unfinished") and hasattr(session, "stranded"):
         old_attribute("Session.stranded", "unfinished")
@@ -220,10 +240,13 @@ def simulate(
         if not callable(getattr(session, method, None)):
             given = type(session).__name__
             raise InputError(f"{type(policy).__name__}.start gave {given}, which has no method {method}")
+    told_lost, told_measured = (getattr(session, name, lambda _: None) for name in ("lost", "measured"))
     next_job, spent = 0, 0.0
     for now in range(run.end):
         run.now = now
         began = time.perf_counter()
+        if now and run.calendar and (lost := run.begin()):
+            told_lost(lost)
         while next_job < len(workload) and run.arrival[next_job] <= now:
             if watch is not None:
                 watch(run, session, next_job)
@@ -235,6 +258,9 @@ def simulate(
         run.now = now + 1
         for job in finished:
             session.finished(job)
+        for job in run.measure():
+            if job not in finished and job not in unfinished:
+                told_measured(job)
         for job in unfinished:
             session.unfinished(job)
         if progress is not None:
@@ -259,6 +285,9 @@ def simulate(
         decisions=tuple(tuple(log) for log in run.decisions),
         seconds=spent,
         detail=getattr(session, "detail", {}),
+        calendar=calendar,
+        pace=pace,
+        lost=np.concatenate(run.lost) if run.lost else NOWHERE,
     )
 
 

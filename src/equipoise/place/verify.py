@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,14 @@ from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
 from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
+from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import DEADLINE, SIGMOID, Job, Workload
 from equipoise.units import MILLI, count
 
 if TYPE_CHECKING:
     from equipoise.place.bound import Bound
+    from equipoise.place.execution import Decision
     from equipoise.place.simulate import Result
 
 
@@ -30,6 +33,7 @@ SAME_UTILITY, OVER_BOUND = 1e-9, 1e-6  # relative
 NEVER = np.iinfo(np.int64).max
 MOST = np.iinfo(np.int32).max
 PROMISED = "admitted"
+STATEMENT, BY_MACHINE, US = "statement", "machine", "us"  # by whom a promise is broken
 
 
 def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate:
@@ -42,7 +46,7 @@ def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate
     bound
         An upper bound on the utility; the run's own, if one was computed, unless stated.
     """
-    seen = _Seen(result.cluster, result.jobs, np.asarray(result.schedule), result.end)
+    seen = _Seen(result.cluster, result.jobs, np.asarray(result.schedule), result.end, result.calendar)
     claimed = np.asarray(result.finish, dtype=np.int64)
     finish = seen.finish(claimed)
     utility = _earned(result.jobs, finish)
@@ -54,24 +58,55 @@ def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate
         _locality(seen, claimed),
         _utility(utility, float(result.utility), finish),
     ]
-    first = {j: d for j, log in enumerate(result.decisions) for d in reversed(log) if d.state == PROMISED}
+    first, excused, strange = _excused(result)
+    if len(result.lost):
+        meaning = "Cells called lost to a machine in a slot in which it had not gone away"
+        checks.append(Check.at_most("lost", strange, 0.0, meaning, count(len(result.lost), "lost cell")))
     if first:
         promises = {j: (d.due, d.worth) for j, d in first.items()}
-        checks.append(_promise(result.jobs, promises, finish, result.end))
+        checks.append(_promise(result.jobs, promises, finish, result.end, excused))
     known = result.bound if bound is None else bound
     if known is not None:
         checks.append(_bound(utility, float(known) if isinstance(known, float | int) else known.utility))
     return Certificate(tuple(checks))
 
 
+def _excused(result: Result) -> tuple[dict[int, Decision], set[int], int]:
+    """The first promise of each job; the jobs that lost cells after it to a machine that went away; and the rows called
+    lost that no such machine explains."""
+    first = {j: d for j, log in enumerate(result.decisions) for d in reversed(log) if d.state == PROMISED}
+    gone = [] if result.calendar is None else [b for b in result.calendar.on(result.cluster, result.end) if b.sudden]
+    excused, strange = set(), 0
+    for job, slot, machine in np.asarray(result.lost)[:, [JOB, SLOT, MACHINE]].tolist():
+        known = [b.known for b in gone if b.machines[0] == machine and b.first <= slot < b.last]
+        strange += not known
+        if job in first and max(known, default=-1) > first[job].slot:
+            excused.add(job)
+    return first, excused, strange
+
+
+def broken(result: Result) -> dict[int, str]:
+    """By whom each promise of a run was broken, by its own finishes."""
+    first, excused, _ = _excused(result)
+    ends = {j: result.end - 1 if d.due is None else d.due for j, d in first.items()}
+    return {j: blame(result.jobs[j], due, int(result.finish[j]), j in excused) for j, due in ends.items()}
+
+
+def blame(job: Job, due: int, finish: int, excused: bool) -> str:
+    """By whom the promise of slot `due` was broken: "" (kept), the job's own statement, a machine it was on, or us."""
+    if 0 <= finish <= due:
+        return ""
+    return STATEMENT if job.actual > 1.0 else BY_MACHINE if excused else US
+
+
 def measure(
-    cluster: Cluster, jobs: Workload, rows: Int32s, end: int, claimed: Ints | None
+    cluster: Cluster, jobs: Workload, rows: Int32s, end: int, claimed: Ints | None, calendar: Calendar | None = None
 ) -> tuple[Certificate, Ints, float, Int32s]:
     """What rows of nobody's run come to: a certificate, the slots of finish, the utility, and the rows in order.
 
     Without claimed finishes there is nothing to compare with: capacity, ratio and arrival alone are certified.
     """
-    seen = _Seen(cluster, jobs, rows, end)
+    seen = _Seen(cluster, jobs, rows, end, calendar)
     checks = [_capacity(seen), _ratio(seen), _arrival(seen)]
     if claimed is not None:
         checks[2:2] = [_work(seen, claimed)]
@@ -83,8 +118,11 @@ def measure(
 class _Seen:
     """What the rows say, job-slot by job-slot: cells in order of job, slot and machine, and where each job-slot begins."""
 
-    def __init__(self, cluster: Cluster, jobs: Workload, schedule: NDArray[Any], end: int) -> None:
+    def __init__(
+        self, cluster: Cluster, jobs: Workload, schedule: NDArray[Any], end: int, calendar: Calendar | None = None
+    ) -> None:
         self.cluster, self.jobs, self.end = cluster, jobs, end
+        self.blocked = () if calendar is None else calendar.on(cluster, end)
         n = len(jobs)
         self.arrival = np.array([job.arrival for job in jobs], dtype=np.int64)
         self.need = np.array([job.work * job.actual for job in jobs], dtype=float)
@@ -247,7 +285,7 @@ def _capacity(seen: _Seen) -> Check:
     most = int(np.diff(np.append(start, len(place))).max())
     place = place[start]
     job, workers, servers = (rows[order, column] for column in (JOB, WORKERS, SERVERS))
-    capacity = cluster.capacity[cluster.type_of]
+    room = _room(seen, place // cluster.size, place % cluster.size)
     excess, where = 0, ""
     for r, name in enumerate(cluster.resources):
         worker = np.array([one.worker.get(name, 0) for one in seen.jobs], dtype=np.int64)
@@ -255,13 +293,24 @@ def _capacity(seen: _Seen) -> Check:
         largest = int(worker.max()) * int(workers.max()) + int(server.max()) * int(servers.max())
         whole: Any = np.int64 if largest * most < 2**63 else object  # Python's integers where 64 bits do not hold it
         held = worker.astype(whole)[job] * workers + server.astype(whole)[job] * servers
-        over = np.add.reduceat(held, start) - capacity[place % cluster.size, r]
+        over = np.add.reduceat(held, start) - room[:, r]
         worst = int(over.argmax())
         if over[worst] > excess:
             excess = int(over[worst])
             machine, slot = cluster.names[int(place[worst] % cluster.size)], int(place[worst]) // cluster.size
             where = f"; the worst: {name} of {machine} in slot {slot}"
     return Check.at_most("capacity", excess / MILLI, 0.0, meaning, f"{checked}{where}")
+
+
+def _room(seen: _Seen, slot: Ints, machine: Ints) -> Ints:
+    """What machines have in some slots, less what the calendar takes of it."""
+    room = seen.cluster.capacity[seen.cluster.type_of[machine]]
+    for window in seen.blocked:
+        row = np.full(seen.cluster.size, -1)
+        row[window.machines] = np.arange(len(window.machines))
+        hit = (window.first <= slot) & (slot < window.last) & (row[machine] >= 0)
+        room[hit] -= window.amounts[row[machine[hit]]]
+    return np.maximum(room, 0)
 
 
 def _ratio(seen: _Seen) -> Check:
@@ -358,23 +407,34 @@ def _utility(found: float, claimed: float, finish: Ints) -> Check:
     )
 
 
-def _promise(jobs: Workload, promises: Mapping[int, tuple[int | None, float]], finish: Ints, end: int) -> Check:
-    """By job, the first slot it was promised and its worth then; without a slot, it was promised to finish by the end."""
-    broken, longer, first = 0, 0, ""
+def _promise(
+    jobs: Workload,
+    promises: Mapping[int, tuple[int | None, float]],
+    finish: Ints,
+    end: int,
+    excused: Collection[int] = (),
+) -> Check:
+    """By job, the first slot it was promised and its worth then; without a slot, it was promised to finish by the end.
+
+    `excused` are those that lost cells to a machine after their promise.
+    """
+    broken, first = Counter[str](), ""
     for j, (due, worth) in promises.items():
         job, date = jobs[j], end - 1 if due is None else due
-        late = not 0 <= finish[j] <= date
+        by = blame(job, date, int(finish[j]), j in excused)
         too_much = due is not None and worth > job.utility(date - job.arrival) * (1.0 + SAME_UTILITY)
-        longer += late and job.actual > 1.0
-        if too_much or (late and job.actual <= 1.0):
+        if too_much or by == US:
             first = first or f"; the first: {named(job)}, promised slot {date:,}, {_told(int(finish[j]))} found"
-            broken += 1
+            by = US
+        broken[by] += 1
     return Check.at_most(
         "promise",
-        broken,
+        broken[US],
         0.0,
-        "Jobs no longer than stated that were not finished by the slot promised, or promised more worth than that slot has",
-        f"{count(len(promises), 'promise')}, {longer:,} broken by jobs that were longer than they stated{first}",
+        "Promises broken by us: of jobs no longer than stated, on machines that stayed, not finished by the slot promised, "
+        "or promised more worth than that slot has",
+        f"{count(len(promises), 'promise')}: {broken['']:,} kept, {broken[STATEMENT]:,} broken by the job's own wrong "
+        f"statement, {broken[BY_MACHINE]:,} by a machine, {broken[US]:,} by us{first}",
     )
 
 

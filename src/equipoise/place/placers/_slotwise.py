@@ -331,7 +331,6 @@ class Slotwise:
     def __init__(self, run: Execution) -> None:
         self.run, cluster = run, run.cluster
         arrays, count = run.arrays, len(run.jobs)
-        self.capacity: Ints = cluster.capacity[cluster.type_of]
         self.jobs = JobTable(
             np.array([one.worker for one in arrays], dtype=np.int64).reshape(count, len(cluster.resources)),
             np.array([one.server for one in arrays], dtype=np.int64).reshape(count, len(cluster.resources)),
@@ -356,6 +355,11 @@ class Slotwise:
         old_attribute("Slotwise.desk", "run")
         return self.run
 
+    @property
+    def capacity(self) -> Ints:
+        """[machine, r] milli-units that jobs may have in this slot."""
+        return self.run.capacity(self.run.now)
+
     def _size(self, j: int) -> None:
         """The width asked for, or what one machine holds, or the widest; no more than fits an empty cluster."""
         arrays, job, cluster = self.run.arrays[j], self.run.jobs[j], self.run.cluster
@@ -363,7 +367,8 @@ class Slotwise:
         asked = min(job.requested or one or arrays.widest, arrays.widest)
         if asked > one:  # it does not fit one machine: what fits all of them?
             self.width[j] = asked
-            asked = int(self.in_order(np.array([j]), narrower=True)[:, WORKERS].sum())
+            empty = cluster.capacity[cluster.type_of]
+            asked = int(self.in_order(np.array([j]), free=empty, narrower=True)[:, WORKERS].sum())
         self.width[j] = asked
         if asked:
             self.speed[j] = arrays.together[asked] if asked <= one else arrays.apart[asked]

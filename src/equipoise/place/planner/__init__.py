@@ -57,6 +57,7 @@ class Planner:
         rows = np.broadcast_to(base, (window, len(cluster.resources)))
         self.occupancy = occupancies.new_occupancy(cluster, window, growth, rows)
         self.now = 0
+        self.blocked: dict[int, Ints] = {}  # by slot
         self._room(64)
         self._pool, self._choice = new_pool(), new_choice(window)
 
@@ -69,7 +70,17 @@ class Planner:
         """Time moves on: the rows of past slots become those of the slots that come into view."""
         for t in range(max(self.now, now - self.window), now):
             occupancies.clear(self.occupancy, t % self.window)
+            self.blocked.pop(t, None)
         self.now = now
+
+    def block(self, slot: int, amounts: Ints) -> None:
+        """Keep these milli-units [machine, r] from jobs in a slot, instead of those kept until now."""
+        if amounts is self.blocked.get(slot):
+            return
+        more = amounts - self.blocked.get(slot, 0)
+        self.blocked[slot] = amounts
+        for h in np.flatnonzero(more.any(axis=1)).tolist():
+            occupancies.move(self.occupancy, slot % self.window, h, more[h])
 
     def plan(
         self,
