@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from equipoise.document import read_table
 from equipoise.errors import InputError
-from equipoise.place import Cluster, Deadline, Job, Linear, Machine, Workload, placers, prices, simulate
+from equipoise.place import (
+    Cluster,
+    Deadline,
+    Job,
+    Linear,
+    Machine,
+    Workload,
+    compare,
+    placers,
+    prices,
+    read_calendar,
+    simulate,
+    verify_schedule,
+)
 from equipoise.place.calendar import Calendar, Window
 from equipoise.place.execution import Execution
+from equipoise.place.files import calendar_text
 from equipoise.place.simulate import Placer, Result
 
 ONE = Cluster((Machine({"gpu": 1}),))
@@ -201,3 +220,129 @@ def test_usage_decays_by_half_in_a_week_and_is_a_share_of_all():
     ann, bob = 0.25 * (2 ** (-8 / 7) + 2 ** (-7 / 7)), 0.5 * 2 ** (-6 / 7)
     assert run.usage("ann") == pytest.approx(ann / (ann + bob))
     assert (run.usage("bob"), run.usage("eve")) == (pytest.approx(bob / (ann + bob)), 0.0)
+
+
+# Whose fault a late job is.
+
+
+def hit(**given: object) -> Result:
+    """Two slots of work on the only machine, promised for slot 1, in which it fails for three slots: done in slot 4."""
+    due = Deadline(9.0, 1)
+    return play(placers.PDORS(), [job("one", utility=due, **given)], Window("machine", 1, 4, kind="failure"))
+
+
+def test_a_promise_broken_by_a_machine_is_told_apart():
+    """Kept where the machine comes back in time, broken by it where not; by the job if it was longer than it said."""
+    late = hit()
+    assert (late.finish.tolist(), late.due(0), late.lost.tolist()) == ([4], 1, [[0, 1, 0, 1, 0]])
+    check = late.certificate()["promise"]
+    assert (
+        check.passed and "1 promise: 0 kept, 0 broken by the job's own wrong statement, 1 by a machine" in check.meaning
+    )
+    assert late.outcome(0)["broken"] == "machine"
+    longer = hit(actual=1.5)
+    assert longer.certificate().passed and longer.outcome(0)["broken"] == "statement"
+    kept = play(placers.PDORS(), [job("one", utility=Deadline(9.0, 4))], Window("machine", 1, 4, kind="failure"))
+    assert (kept.finish.tolist(), kept.outcome(0)["broken"], len(kept.lost)) == ([4], None, 1)
+
+
+def test_only_a_failure_after_the_promise_excuses():
+    """Without the lost row, with one of another slot or machine, or with a promise given as it failed: broken by us."""
+    late, row = hit(), [0, 1, 0, 1, 0]
+    promised = late.decisions[0][0]
+    for lost, since, fails in (
+        ([row], 0, set()),
+        ([], 0, {"promise"}),
+        ([[0, 5, 0, 1, 0]], 0, {"lost", "promise"}),
+        ([row], 1, {"promise"}),
+    ):
+        log = (replace(promised, slot=since), *late.decisions[0][1:])
+        rows = np.array(lost, dtype=np.int32).reshape(-1, 5)
+        changed = replace(late, lost=rows, decisions=(log,))
+        assert {check.name for check in changed.certificate() if not check.passed} == fails
+        assert changed.outcome(0)["broken"] == ("us" if fails else "machine")
+
+
+def test_the_certificate_counts_the_calendar():
+    """A schedule made without the calendar holds a machine in a slot in which it was reserved."""
+    free = play(placers.PDORS(), [job("one")])
+    busy = replace(free, calendar=Calendar((Window("machine", 1, 2, {"gpu": "500m"}),)))
+    assert free.certificate().passed
+    check = busy.certificate()["capacity"]
+    assert (check.passed, check.value) == (False, 0.5) and "gpu of machine in slot 1" in check.meaning
+
+
+# Files.
+
+CSV = """machine,first,last,kind,notice,gpu
+large,2,4,reservation,,3
+,3,2h,,,1
+small-0,5,,spot,2 slots,
+"""
+YAML = """windows:
+  - {machine: large, first: "2026-11-18 02:00", last: 4, amount: {gpu: 3}}
+  - {first: 3, last: 2h, amount: {gpu: 1}}
+  - {machine: small-0, first: 2.5h, kind: spot, notice: 1h}
+"""
+LOAD = Workload((job("one"),), slot=1800.0, start="2026-11-18 01:00")
+
+
+@pytest.mark.parametrize(("name", "text"), [("c.csv", CSV), ("c.yaml", YAML)])
+def test_a_calendar_is_read_and_written(tmp_path: Path, name: str, text: str):
+    """Slots of half an hour from one o'clock: two o'clock and 2 are slot 2, 2h is slot 4; no last: the end."""
+    path = tmp_path / name
+    path.write_text(text)
+    found, over = read_calendar(path, LOAD, end=9)
+    given = (
+        Window("large", 2, 4, {"gpu": 3}),
+        Window("", 3, 4, {"gpu": 1}),
+        Window("small-0", 5, 9, kind="spot", notice=2),
+    )
+    assert (found.windows, over) == (given, 0)
+    again = tmp_path / "again.yaml"
+    again.write_text(calendar_text(found))
+    assert read_calendar(again, LOAD)[0] == found
+
+
+def test_windows_of_slots_that_are_not_scored(tmp_path: Path):
+    """Slot 3 of the file is slot 0: of 2 to 4 a slot is left, 0 to 3 is over."""
+    path = tmp_path / "c.csv"
+    path.write_text("machine,first,last\nlarge,2,4\nlarge,0,3\n")
+    found, over = read_calendar(path, LOAD, moved=3)
+    assert (found.windows, over) == ((Window("large", 0, 1),), 1)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("large,12,14,,,", "it begins in slot 12; the run ends at slot 10"),
+        ("huge,2,4,,,", "unknown machine 'huge'"),
+        ("large,4,2,,,", "last is slot 2, first is slot 4"),
+        ("large,2,4,,,9", "amount: 9 gpu is more than large has then"),
+        ("large,2,4,holiday,,", "unknown kind of window 'holiday'"),
+        ("large,soon,4,,,", "first is 'soon'"),
+        ("large,2.5,4,,,", "first is '2.5'; expected a slot, a whole number"),
+        ("large,2026-13-01,4,,,", "a date, and slot 0 is 2026-11-18 01:00"),
+        ("large,2,,,,,", "7 cells under 6 columns"),
+        (",2,4,,,", "no machine and no amount"),
+    ],
+)
+def test_a_bad_window_is_named_with_file_and_line(tmp_path: Path, row: str, words: str):
+    path = tmp_path / "c.csv"
+    path.write_text(f"machine,first,last,kind,notice,gpu\nlarge,2,4,,,\n{row}\n")
+    with pytest.raises(InputError, match=re.escape(words)) as error:
+        read_calendar(path, LOAD, end=10)[0].on(MIXED, 10)
+    assert str(error.value).startswith(f"{path}, line 3: ")
+
+
+def test_a_run_folder_holds_its_calendar_and_is_verified_by_it(tmp_path: Path):
+    """The promise that the machine broke is excused by lost.csv and calendar.yaml; without either it is broken by us."""
+    windows = Calendar((Window("machine", 1, 4, kind="failure"),))
+    jobs = [job("one", utility=Deadline(9.0, 1), user="ann", priority=2.0)]
+    compare(ONE, jobs, [placers.PDORS()], slots=12, bound=False, calendar=windows).save(tmp_path / "run")
+    schedule = next((tmp_path / "run").glob("allocations*.csv"))
+    row = read_table(tmp_path / "run" / "outcomes.csv")[0]
+    assert (row["broken"], row["user"], row["priority"]) == ("machine", "ann", 2)
+    assert verify_schedule(schedule).certificate.passed
+    (tmp_path / "run" / "lost.csv").rename(tmp_path / "lost.csv")
+    assert [check.name for check in verify_schedule(schedule).certificate if not check.passed] == ["promise"]

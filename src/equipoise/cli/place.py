@@ -140,6 +140,9 @@ def verify(
         Path | None,
         typer.Option(help="What is claimed of it: job,finish. (default: outcomes.csv beside it)", metavar="FILE"),
     ] = None,
+    calendar: Annotated[
+        Path | None, typer.Option(help="What jobs could not have. (default: calendar.yaml beside it)", metavar="FILE")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Certify a schedule made by anybody: capacity, ratio, arrival; work and locality where finishes are claimed."""
@@ -148,7 +151,7 @@ def verify(
     from equipoise.place.from_files import verify_schedule
     from equipoise.present.place import verified_numbers
 
-    files = {"jobs": jobs, "cluster": cluster, "claims": claims}
+    files = {"jobs": jobs, "cluster": cluster, "claims": claims, "calendar": calendar}
     document = verify_schedule(schedule, slots=slots, horizon=horizon, slot=slot, **files)
     tell(document, json, *verified_numbers(document))
 

@@ -7,11 +7,13 @@ from equipoise._lazy import lazy
 if TYPE_CHECKING:
     from equipoise.place import placers as placers, prices as prices, traces as traces
     from equipoise.place.bound import Bound as Bound, bound as bound
+    from equipoise.place.calendar import Calendar as Calendar, Window as Window
     from equipoise.place.calibrate import Calibration as Calibration, calibrate as calibrate
     from equipoise.place.cluster import Cluster as Cluster, Machine as Machine
     from equipoise.place.compare import Case as Case, PlaceComparison as PlaceComparison, compare as compare
     from equipoise.place.explain import Explanation as Explanation, explain as explain
     from equipoise.place.files import (
+        read_calendar as read_calendar,
         read_cluster as read_cluster,
         read_jobs as read_jobs,
         write_cluster as write_cluster,

@@ -14,7 +14,7 @@ import numpy as np
 
 from equipoise import units
 from equipoise.errors import InputError, unknown_name
-from equipoise.kernels import Ints
+from equipoise.kernels import Bools, Ints
 from equipoise.place.cluster import Cluster
 
 RESERVATION, MAINTENANCE, SPOT, FAILURE = "reservation", "maintenance", "spot", "failure"
@@ -135,7 +135,7 @@ class Calendar:
 
 def _spread(
     window: Window, need: Ints, cluster: Cluster, capacity: Ints, found: list[Blocked]
-) -> tuple[Ints, Ints, Ints]:
+) -> tuple[Ints, Ints, Bools]:
     """An amount on the last machines that have room in all of its slots; and of which resources there is too little."""
     room = capacity.copy()
     for other in found:

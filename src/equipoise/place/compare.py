@@ -16,15 +16,25 @@ from equipoise.errors import InputError
 from equipoise.kernels import Floats
 from equipoise.parallel import PROCESSES, parts
 from equipoise.place.bound import Bound, bound
+from equipoise.place.calendar import Calendar
 from equipoise.place.calibrate import trial_rows
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import BEYOND_HORIZON, INFEASIBLE_ALONE, Execution
-from equipoise.place.files import cluster_text, jobs_text
+from equipoise.place.files import CALENDAR, calendar_text, cluster_text, jobs_text
 from equipoise.place.job import Job, Workload
 from equipoise.place.job_spec import plain_machine
 from equipoise.place.planner.job_arrays import most_together
 from equipoise.place.simulate import Placer, Result, simulate
-from equipoise.place.tables import allocation_rows, growth_of, machine_rows, outcome_rows, price_rows, slot_rows
+from equipoise.place.spec import SEEN
+from equipoise.place.tables import (
+    allocation_rows,
+    growth_of,
+    lost_rows,
+    machine_rows,
+    outcome_rows,
+    price_rows,
+    slot_rows,
+)
 from equipoise.result import Result as AnyResult
 from equipoise.spec import Spec
 
@@ -102,6 +112,8 @@ class PlaceComparison(AnyResult):
         making = {"outcomes": outcome_rows, "history": slot_rows, "allocations": allocation_rows, "prices": price_rows}
         tables = {name: [row for result in self.results for row in made(result)] for name, made in making.items()}
         tables["machines"] = machine_rows(self.cluster)
+        if lost := [row for result in self.results for row in lost_rows(result)]:
+            tables["lost"] = lost
         return Document(
             "place",
             self._summary(),
@@ -109,7 +121,11 @@ class PlaceComparison(AnyResult):
             self.settings(),
             tables,
             looks={result.policy.label: look_of(result.policy) for result in self.results},
-            files={"cluster.yaml": cluster_text(self.cluster), "jobs.json": jobs_text(self.jobs)},
+            files={
+                "cluster.yaml": cluster_text(self.cluster),
+                "jobs.json": jobs_text(self.jobs),
+                **({} if (calendar := self.results[0].calendar) is None else {CALENDAR: calendar_text(calendar)}),
+            },
         )
 
     def _summary(self) -> Row:
@@ -259,6 +275,8 @@ def compare(
     bound: bool | str = "auto",
     progress: Progress | None = None,
     workers: int | None = 1,
+    calendar: Calendar | None = None,
+    pace: str = SEEN,
 ) -> PlaceComparison:
     """Run every placer over the same arrivals; certify them all, with the bound where it was computed.
 
@@ -280,6 +298,8 @@ def compare(
         Called with the slots passed over all placers, the slots in all, and what is being done.
     workers
         Beyond 1, processes that take a placer each (None: as many as joblib's active backend has); the same comes out.
+    calendar, pace
+        As `simulate` takes them.
     """
     workload = Workload.of(jobs)
     if not policies:
@@ -290,7 +310,7 @@ def compare(
     tell = progress or (lambda done, total, doing: None)
     run = Execution(cluster, workload, slots, horizon)
     end = run.end
-    given = Case(seed, cluster, workload, (), slots, horizon)
+    given = Case(seed, cluster, workload, (), slots, horizon, calendar, pace)
     played = _one_by_one(given, policies, end, tell) if workers == 1 else _spread(given, policies, end, workers, tell)
     results, calibration = [result for result, _ in played], [row for _, trials in played for row in trials]
     tell(len(policies) * end, len(policies) * end, "the upper bound" if bound else "certifying")
@@ -315,6 +335,8 @@ class Case:
     policies: tuple[Placer, ...]
     slots: int | None = None
     horizon: int | None = None
+    calendar: Calendar | None = None
+    pace: str = SEEN
 
     def compare(
         self, bound: bool | str = "auto", *, progress: Progress | None = None, workers: int | None = 1
@@ -322,7 +344,7 @@ class Case:
         """Run every placer over the same jobs; the parameters are those of `compare`."""
         given = self.cluster, self.jobs, self.policies
         run = partial(compare, *given, slots=self.slots, horizon=self.horizon, seed=self.seed)
-        return run(bound=bound, progress=progress, workers=workers)
+        return run(bound=bound, progress=progress, workers=workers, calendar=self.calendar, pace=self.pace)
 
 
 Played = tuple[Result, list[Row]]  # and what was tried on history before
@@ -366,11 +388,13 @@ def _play(
     replayed: Callable[[int], None] | None = None,
     step: Callable[[int, int], None] | None = None,
 ) -> Played:
-    cluster, jobs, slots, horizon = given.cluster, given.jobs, given.slots, given.horizon
+    asked = given.cluster, given.jobs, policy
+    window = {"slots": given.slots, "horizon": given.horizon}
     trials: list[Row] = []
     if hasattr(getattr(policy, "prices", None), "trials"):
-        trials = trial_rows(cluster, jobs, policy, slots=slots, horizon=horizon, replayed=replayed)
-    return simulate(cluster, jobs, policy, slots=slots, horizon=horizon, seed=given.seed, progress=step), trials
+        trials = trial_rows(*asked, **window, pace=given.pace, replayed=replayed)
+    run = partial(simulate, *asked, **window, seed=given.seed, calendar=given.calendar, pace=given.pace)
+    return run(progress=step), trials
 
 
 def _bound(run: Execution, results: list[Result], wanted: bool | str) -> tuple[Bound | None, str]:

@@ -21,6 +21,7 @@ from equipoise.place.cluster import Cluster
 from equipoise.place.job import Workload, worth_over
 from equipoise.place.planner.job_arrays import JobArrays, arrays_of, fits_together
 from equipoise.place.planner.packing import MACHINE, NO_CELLS, ROUNDING, SLOT, same, works
+from equipoise.place.spec import PACES, SEEN
 
 PENDING, ADMITTED, LENT, REFUSED = "pending", "admitted", "lent", "refused"
 INFEASIBLE_ALONE, BEYOND_HORIZON = "infeasible_alone", "beyond_horizon"
@@ -29,7 +30,6 @@ STATES = (PENDING, ADMITTED, LENT, REFUSED)
 MOST_SLOTS = 10_000_000
 MOST_AHEAD = 200_000_000  # slots times machines in view: several GB
 REASONS = (INFEASIBLE_ALONE, BEYOND_HORIZON, NO_CAPACITY, PRICED_OUT)
-SEEN, UNSEEN = PACES = ("seen", "unseen")  # whether the true work of a job is known after the first slot it ran in
 HALF_LIFE = 7 * 86400.0  # seconds after which usage counts half
 NOWHERE = np.empty((0, 5), np.int32)  # no rows of a schedule
 
@@ -87,6 +87,11 @@ def fastest(capacity: Ints, counts: Ints, arrays: JobArrays) -> float:
     return best
 
 
+def end_of(jobs: Workload, slots: int | None, horizon: int | None) -> int:
+    """The first slot in which nothing runs: `slots`, or the horizon after the last arrival."""
+    return int(slots) if slots is not None else max((job.arrival for job in jobs), default=0) + int(horizon or 0)
+
+
 class Execution:
     """Progress of every job, the archive of what was carried out, and the events that come."""
 
@@ -110,10 +115,10 @@ class Execution:
                     f"{name} is {value!r}; expected a whole number of slots, 1 to {MOST_SLOTS:,}", code="slots.range"
                 )
         self.cluster, self.jobs, self.slots = cluster, jobs, slots
-        latest = max((job.arrival for job in jobs), default=0)
-        self.end = int(slots) if slots is not None else latest + int(horizon or 0)
+        self.end = end_of(jobs, slots, horizon)
         self.horizon = min(int(horizon or self.end), self.end)
         if self.end > MOST_SLOTS:
+            latest = max(job.arrival for job in jobs)
             raise InputError(f"the last job arrives in slot {latest:,}; expected arrivals before slot {MOST_SLOTS:,}")
         if self.horizon * cluster.size > MOST_AHEAD:
             raise InputError(

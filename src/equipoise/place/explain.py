@@ -184,7 +184,8 @@ def _replay(result: Result, j: int) -> _Seen:
     if result.jobs[j].arrival < result.end:
         with contextlib.suppress(_Stop):
             again = result.cluster, result.jobs, result.policy
-            simulate(*again, slots=result.slots, horizon=result.horizon, seed=result.seed, watch=watch)
+            window = {"slots": result.slots, "horizon": result.horizon, "seed": result.seed}
+            simulate(*again, **window, watch=watch, calendar=result.calendar, pace=result.pace)
     return seen
 
 

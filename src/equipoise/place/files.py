@@ -10,18 +10,36 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
 from equipoise import units
 from equipoise.errors import InputError, refuse_unknown, said_of
+from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job, Workload
-from equipoise.place.job_spec import FIELDS, GROUPS, HOUR, Values, job_from, machine_from, plain_job, plain_machine
+from equipoise.place.job_spec import (
+    FIELDS,
+    GROUPS,
+    HOUR,
+    WINDOW,
+    Values,
+    job_from,
+    machine_from,
+    plain_job,
+    plain_machine,
+    plain_window,
+    window_from,
+)
 
 DEEPEST = 20  # levels of a YAML file; ours need four
 LONGEST = 400  # characters of a message: one line that a terminal can show
+CALENDAR = "calendar.yaml"  # its name in a run folder
+AMOUNTS = {
+    "machines": ("capacity", ("name", "count")),
+    "windows": ("amount", WINDOW),
+}  # every other column is one of it
 YAML_KINDS = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "value", "merge")
 
 
@@ -76,7 +94,7 @@ def _ending(path: Path) -> str:
 
 
 def opened(path: Path, many: str, *, text: str | None = None, single: bool = False) -> EntryFile:
-    """Read a file of `many`, "jobs" or "machines".
+    """Read a file of `many`, "jobs", "machines" or "windows".
 
     `text` is YAML that was read already; with `single` the file may be the fields of one entry.
     """
@@ -106,7 +124,7 @@ def _document(
 ) -> EntryFile:
     """Check the top of a YAML or JSON file, and that every field is one value or a mapping of values."""
     with at(path, where):
-        known = ("slot", "defaults", "note", "start") if many == "jobs" else ("bandwidth",)
+        known = {"jobs": ("slot", "defaults", "note", "start"), "machines": ("bandwidth",)}.get(many, ())
         refuse_unknown("field", top, (many, *known))
         settings = _fields({k: v for k, v in top.items() if k != many and v is not None})
         defaults = settings.pop("defaults", {})
@@ -282,8 +300,9 @@ def _from_csv(path: Path, text: str, many: str) -> EntryFile:
 
 def _columns(columns: list[str], many: str) -> list[tuple[str, str]]:
     _pairs((name, None) for name in columns)
-    if many == "machines":
-        return [("", name) if name in ("name", "count") else ("capacity", name) for name in columns]
+    if many in AMOUNTS:
+        group, own = AMOUNTS[many]
+        return [("", name) if name in own else (group, name) for name in columns]
     places = []
     for column in columns:
         group, name = grouped(column)
@@ -436,3 +455,35 @@ def cluster_text(cluster: Cluster, name: str | Path = "cluster.yaml") -> str:
     """What `write_cluster` writes to a file of this name."""
     rates = {"inside": float(cluster.inside), "between": float(cluster.between)}
     return text_of(Path(name), "machines", {"bandwidth": rates}, [plain_machine(m) for m in cluster.machines])
+
+
+# Calendars.
+
+
+def read_calendar(path: str | Path, jobs: Workload, *, end: int | None = None, moved: int = 0) -> tuple[Calendar, int]:
+    """Windows from YAML, JSON or CSV; and how many of the file are over before its slot `moved`, which becomes slot 0.
+
+    Parameters
+    ----------
+    path
+        The file: `windows`, or a row each, of machine, first, last, kind, notice and an amount of each resource.
+    jobs
+        Whose slots they are: their length, and the calendar time of slot 0.
+    end
+        The last slot of a window that states none.
+    moved
+        Slots of the file that are not scored.
+    """
+    file = opened(Path(path), "windows")
+    found = []
+    for where, values in file.entries:
+        with at(file.path, where):
+            window = window_from(values, jobs.slot, jobs.start, end, moved)
+        if window is not None:
+            found.append(replace(window, where=f"{file.path}, {where}"))
+    return Calendar(tuple(found)), len(file.entries) - len(found)
+
+
+def calendar_text(calendar: Calendar) -> str:
+    """What `read_calendar` reads back, as YAML."""
+    return text_of(Path(CALENDAR), "windows", {}, [plain_window(window) for window in calendar.windows])

@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Self
@@ -23,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from equipoise import units
 from equipoise.errors import InputError, refuse_unknown, said_of, unknown_name
+from equipoise.place.calendar import RESERVATION, Window
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Demand, Job, Utility, utility
 
@@ -39,6 +41,7 @@ NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 DECIMAL = re.compile(rf"^\s*{NUMBER}\s*$", re.ASCII)
 SLOTS = re.compile(rf"^\s*({NUMBER})\s*slots?(?:/sample)?\s*$", re.ASCII)
 PER_SLOT = re.compile(rf"^\s*({NUMBER})\s*B/slot\s*$", re.ASCII)
+DATE = re.compile(r"^\s*\d{4}-\d\d-\d\d")
 RESOURCE = re.compile(r"^[\w./-]+$")
 DEMAND = "{gpu: 1, cpu: 4, memory: 16Gi}"
 EXAMPLES = {"worker": DEMAND, "server": DEMAND, "capacity": DEMAND, "tags": "{team: vision}"}
@@ -294,6 +297,19 @@ class MachineSpec(Written):
         return Machine(capacity, self.count, self.name)
 
 
+class WindowSpec(Written):
+    """A window of the calendar. Times are slots, lengths after slot 0 ("36h"), or dates ("2026-11-20 08:00")."""
+
+    field_name: ClassVar[str] = "field of a window"
+    machine: str = ""
+    first: Quantity
+    last: Quantity | None = None
+    kind: str = RESERVATION
+    notice: Quantity = 0
+    amount: Amounts | None = None
+
+
+WINDOW = tuple(name for name in WindowSpec.model_fields if name != "amount")
 CELLS = {
     name: cell
     for name, field in JobEntry.model_fields.items()
@@ -417,6 +433,45 @@ def machine_from(values: Mapping[str, object]) -> Machine:
         told = {"count": _number(count, "count")} if isinstance(count, str) else {}
         spec = MachineSpec.of({**values, **told, "name": name})
     return spec.build()
+
+
+def window_from(
+    values: Mapping[str, object], slot: float, start: str, end: int | None, moved: int = 0
+) -> Window | None:
+    """A window of plain values, with the file's slot `moved` as slot 0; None: it is over by then."""
+    spec = WindowSpec.of({**values, "machine": str(values.get("machine") or "")})
+    if spec.last is None and end is None:
+        raise InputError("no last; say the first slot after it")
+    first = _moment(spec.first, "first", slot, start, moved, math.floor)
+    last = end if spec.last is None else _moment(spec.last, "last", slot, start, moved, math.ceil)
+    amount = None if spec.amount is None else _demand(spec.amount, "amount")
+    if last is not None and first < last <= 0:
+        return None
+    notice = math.ceil(_wait(spec.notice, "notice", slot))
+    return Window(spec.machine, max(first, 0) if moved else first, last or 0, amount, spec.kind, notice)
+
+
+def _moment(value: Scalar, what: str, slot: float, start: str, moved: int, whole: Callable[[Fraction], int]) -> int:
+    """A slot of the file, or a time, as one of the slots that are scored; `start` is the date of their slot 0."""
+    if isinstance(value, str) and DATE.match(value):
+        try:
+            since = (datetime.fromisoformat(value) - datetime.fromisoformat(start)).total_seconds()
+        except (ValueError, TypeError):
+            why = f"slot 0 is {start}" if start else "the jobs' file states no start"
+            raise InputError(f"{what} is {value!r}, a date, and {why}; say a slot, or a length such as 36h") from None
+        return whole(Fraction(repr(since)) / Fraction(repr(slot)))
+    if not isinstance(value, str) or DECIMAL.match(value):
+        found = _number(value, what)
+        if found != int(found):
+            raise InputError(f"{what} is {value!r}; expected a slot, a whole number")
+        return int(found) - moved
+    return whole(Fraction(repr(units.seconds(value, what))) / Fraction(repr(slot))) - moved
+
+
+def plain_window(window: Window) -> Values:
+    """What `window_from` reads back to an equal one."""
+    plain: Values = {name: getattr(window, name) for name in WINDOW}
+    return plain | ({} if window.amount is None else {"amount": _plain(window.amount)})
 
 
 def plain_job(job: Job) -> Values:

@@ -16,15 +16,16 @@ import numpy as np
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.place import files, traces
+from equipoise.place.calendar import Calendar
 from equipoise.place.calibrate import needs_history, placer_of, price_kinds
 from equipoise.place.cluster import Cluster
 from equipoise.place.compare import Case, PlaceComparison, Progress, usual_baseline
-from equipoise.place.execution import Execution
+from equipoise.place.execution import end_of
 from equipoise.place.job import Workload
 from equipoise.place.simulate import Placer
-from equipoise.place.spec import AUTO, OWN, TRACES, PlaceSpec, PricedSpec, SceneSpec
+from equipoise.place.spec import AUTO, OWN, SEEN, TRACES, PlaceSpec, PricedSpec, SceneSpec
 from equipoise.place.traces._rows import columns, format_of, opened
-from equipoise.units import seconds
+from equipoise.units import count as counted, seconds
 
 DRAWN, DRAWN_SLOTS, DRAWN_MACHINES = 60, 24, 20  # the built-in example: an overloaded day
 OTHER_SEEDS, HISTORIES = 1000, 4  # its history: so many other draws, from this seed on
@@ -48,18 +49,21 @@ class PlaceScene:
     placers: tuple[Placer, ...] = ()
     baseline: str = ""  # the label of the placer that gains are told against
     bound: bool = True
+    calendar: Calendar | None = None
     skipped: tuple[str, ...] = ()  # of the notes, those about rows that could not be jobs
     spec: PlaceSpec | None = None
 
     @property
     def case(self) -> Case:
         """This scene as one seed of a sweep."""
-        return Case(self.seed, self.cluster, self.jobs, self.placers, self.slots, self.horizon)
+        pace = SEEN if self.spec is None else self.spec.pace
+        given = self.cluster, self.jobs, self.placers, self.slots, self.horizon
+        return Case(self.seed, *given, self.calendar, pace)
 
     @property
     def end(self) -> int:
         """The first slot in which nothing runs."""
-        return Execution(self.cluster, self.jobs, self.slots, self.horizon).end
+        return end_of(self.jobs, self.slots, self.horizon)
 
     def compare(self, *, progress: Progress | None = None, workers: int | None = 1) -> PlaceComparison:
         """Run every placer over the same jobs.
@@ -131,7 +135,7 @@ def read_scene(spec: SceneSpec, *, history: bool) -> PlaceScene:
         raise InputError(
             f"--slots {spec.slots} and --horizon {spec.horizon} are both given; keep one: a fixed end, or rolling"
         )
-    notes = Notes()
+    notes, moved = Notes(), 0
     if spec.jobs is None:
         cluster, jobs, past, slots = _example(spec, history, notes)
         horizon = spec.horizon
@@ -153,11 +157,24 @@ def read_scene(spec: SceneSpec, *, history: bool) -> PlaceScene:
     jobs = _disturbed(spec, jobs, 0)
     if spec.wrong:
         notes.add(f"durations are wrong by up to ±{100 * spec.wrong:g} %, seed {spec.seed}")
+    calendar = _calendar(spec, cluster, jobs, end_of(jobs, slots, horizon), moved, notes)
     if spec.restart:
         notes.add(f"a job loses {spec.restart} whenever it starts, moves or is resized")
     past = tuple(_disturbed(spec, one, k + 1) for k, one in enumerate(past))
     told, skipped = tuple(notes.told), tuple(notes.skipped)
-    return PlaceScene(cluster, jobs, past, slots, horizon, told, spec.seed, skipped=skipped)
+    return PlaceScene(cluster, jobs, past, slots, horizon, told, spec.seed, calendar=calendar, skipped=skipped)
+
+
+def _calendar(spec: SceneSpec, cluster: Cluster, jobs: Workload, end: int, moved: int, notes: Notes) -> Calendar | None:
+    """The calendar of the slots that are scored, from slot `moved` of the file on."""
+    if not isinstance(spec, PlaceSpec) or spec.calendar is None:
+        return None
+    found, before = files.read_calendar(spec.calendar, jobs, end=end, moved=moved)
+    found.on(cluster, end)  # refuses what the cluster has not
+    notes.add(f"calendar: {counted(len(found.windows), 'window')} of {Path(spec.calendar).name}")
+    if before:
+        notes.add(f"calendar: {counted(before, 'more window')} over before slot {moved}, where the scored jobs begin")
+    return found
 
 
 def history_scene(spec: PricedSpec) -> PlaceScene:

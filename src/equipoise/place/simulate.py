@@ -19,8 +19,9 @@ from equipoise.errors import InputError
 from equipoise.kernels import Floats, Int32s, Ints
 from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
-from equipoise.place.execution import ADMITTED, LENT, NOWHERE, PENDING, REFUSED, SEEN, Decision, Execution
+from equipoise.place.execution import ADMITTED, LENT, NOWHERE, PENDING, REFUSED, Decision, Execution
 from equipoise.place.job import Job, Workload
+from equipoise.place.spec import SEEN
 
 Progress = Callable[[int, int], None]  # slots passed, slots in all
 Watch = Callable[[Execution, "Session", int], None]  # sees the run and the policy at work just before a job arrives
@@ -134,12 +135,13 @@ class Result(results.Result):
 
     def outcome(self, j: int) -> dict[str, Any]:
         """What became of a job; finish is a slot, None if it was never done, and then `reason` the last it was told. `due`
-        is the slot promised."""
+        is the slot promised, `broken` by whom it was not kept: statement (its own), machine or us."""
         job, finish = self.jobs[j], int(self.finish[j])
         reason = "" if finish >= 0 else next((d.reason for d in reversed(self.decisions[j]) if d.reason), "")
         told = {"job": job.id, "arrival": job.arrival, "state": self.states[j], "reason": reason}
         told |= {"finish": None if finish < 0 else finish, "utility": float(self.utilities[j])}
-        return told | {"due": self.due(j)}
+        told |= {"due": self.due(j), "broken": self.broken.get(j) or None}
+        return told | {"user": job.user, "priority": job.priority}
 
     @cached_property
     def bound(self) -> float | None:

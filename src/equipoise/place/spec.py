@@ -14,7 +14,7 @@ from pydantic import ValidationInfo, field_validator
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.registry import Registry, whole_reference
-from equipoise.spec import Spec, setting
+from equipoise.spec import FIRST, Spec, WholePath, setting
 from equipoise.units import seconds
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ PRICES: Registry[Prices] = Registry("equipoise.place.prices", "prices")
 TRACES: Registry[Workload] = Registry("equipoise.place.traces", "format")
 AUTO, OWN = "auto", "own"  # formats of jobs besides those of traces
 PACKINGS = ("greedy", "rounding")
+SEEN, UNSEEN = PACES = ("seen", "unseen")  # whether the true work of a job is known after the first slot it ran in
 EVERY = "all"
 PLAIN = "plain"  # pdors:plain: neither re-planning nor backfill
 COUNT_MOST = 2**31  # of slots, machines, seeds and such
@@ -150,6 +151,9 @@ class PricedSpec(SceneSpec):
     fixed_ratio: float = setting(
         10.0, "With --prices fixed: a full machine costs so many times an empty one.", "Prices"
     )
+    pace: str = setting(
+        SEEN, "Wrong durations are seen after a job's first slot; or unseen, until it is done.", "Policies", "NAME"
+    )
     replan: int = setting(40, "Steps of re-planning in every slot.", "Policies", "STEPS")
     caution: float = setting(
         1.0, "Plan for so many times the work jobs state; 1.25 where they often overrun.", "Policies", "TIMES"
@@ -171,7 +175,9 @@ class PricedSpec(SceneSpec):
 
     @classmethod
     def upgrade(cls, values: dict[str, object], version: str) -> dict[str, object]:
-        """`packing` was called `placer` in 0.1.0."""
+        """In 0.1.0 `packing` was called `placer`, and nobody saw the pace of a job."""
+        if version == FIRST:
+            values = {"pace": UNSEEN} | values
         if "placer" in values:
             values = {"packing" if name == "placer" else name: value for name, value in values.items()}
         return values
@@ -227,6 +233,13 @@ class PricedSpec(SceneSpec):
                 raise InputError(f"{pair!r} is no price; expected RESOURCE=NUMBER, such as gpu=2,cpu=.1")
         return found
 
+    @field_validator("pace")
+    @classmethod
+    def _known_pace(cls, value: str) -> str:
+        if value not in PACES:
+            raise unknown_name("pace", value, PACES)
+        return value
+
     @field_validator("packing")
     @classmethod
     def _known_packing(cls, value: str) -> str:
@@ -244,6 +257,9 @@ class PlaceSpec(PricedSpec):
         "prices, pdors:plain (no re-planning, no lending).",
         "Policies",
         "NAMES",
+    )
+    calendar: WholePath = setting(
+        None, "What jobs may not have: reservations, maintenance, machines that end or fail.", "Jobs", "FILE"
     )
     baseline: str | None = setting(None, "Gains are told against this policy. (default: FIFO)", "Policies", "NAME")
     bound: bool = setting(True, "The upper bound that no schedule can pass (an LP).", "Policies")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
 from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
-from equipoise.place.calendar import Calendar
+from equipoise.place.calendar import Blocked, Calendar
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import DEADLINE, SIGMOID, Job, Workload
 from equipoise.units import MILLI, count
@@ -58,10 +58,9 @@ def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate
         _locality(seen, claimed),
         _utility(utility, float(result.utility), finish),
     ]
-    first, excused, strange = _excused(result)
+    first, excused, strange = _promised(result)
     if len(result.lost):
-        meaning = "Cells called lost to a machine in a slot in which it had not gone away"
-        checks.append(Check.at_most("lost", strange, 0.0, meaning, count(len(result.lost), "lost cell")))
+        checks.append(_lost(len(result.lost), strange))
     if first:
         promises = {j: (d.due, d.worth) for j, d in first.items()}
         checks.append(_promise(result.jobs, promises, finish, result.end, excused))
@@ -71,25 +70,39 @@ def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate
     return Certificate(tuple(checks))
 
 
-def _excused(result: Result) -> tuple[dict[int, Decision], set[int], int]:
-    """The first promise of each job; the jobs that lost cells after it to a machine that went away; and the rows called
-    lost that no such machine explains."""
-    first = {j: d for j, log in enumerate(result.decisions) for d in reversed(log) if d.state == PROMISED}
-    gone = [] if result.calendar is None else [b for b in result.calendar.on(result.cluster, result.end) if b.sudden]
+def excused_by(
+    blocked: Sequence[Blocked], lost: Iterable[Sequence[int]], since: Mapping[int, int]
+) -> tuple[set[int], int]:
+    """Of rows job, slot, machine: jobs that lost cells to a machine that went away after the slot they were promised in
+    (`since`), and how many rows no such machine explains."""
     excused, strange = set(), 0
-    for job, slot, machine in np.asarray(result.lost)[:, [JOB, SLOT, MACHINE]].tolist():
-        known = [b.known for b in gone if b.machines[0] == machine and b.first <= slot < b.last]
-        strange += not known
-        if job in first and max(known, default=-1) > first[job].slot:
+    for job, slot, machine in lost:
+        windows = (b for b in blocked if b.sudden and b.machines[0] == machine and b.first <= slot < b.last)
+        known = max((b.known for b in windows), default=-1)
+        strange += known < 0
+        if known > since.get(job, NEVER):
             excused.add(job)
-    return first, excused, strange
+    return excused, strange
+
+
+def _promised(result: Result) -> tuple[dict[int, Decision], set[int], int]:
+    """The first promise of each job, and of the cells it lost: the jobs excused, and the rows not explained."""
+    first = {j: d for j, log in enumerate(result.decisions) for d in reversed(log) if d.state == PROMISED}
+    blocked = () if result.calendar is None else result.calendar.on(result.cluster, result.end)
+    rows = np.asarray(result.lost)[:, [JOB, SLOT, MACHINE]].tolist()
+    return first, *excused_by(blocked, rows, {j: d.slot for j, d in first.items()})
 
 
 def broken(result: Result) -> dict[int, str]:
     """By whom each promise of a run was broken, by its own finishes."""
-    first, excused, _ = _excused(result)
+    first, excused, _ = _promised(result)
     ends = {j: result.end - 1 if d.due is None else d.due for j, d in first.items()}
     return {j: blame(result.jobs[j], due, int(result.finish[j]), j in excused) for j, due in ends.items()}
+
+
+def _lost(rows: int, strange: int) -> Check:
+    meaning = "Cells called lost to a machine in a slot in which it had not gone away"
+    return Check.at_most("lost", strange, 0.0, meaning, count(rows, "lost cell"))
 
 
 def blame(job: Job, due: int, finish: int, excused: bool) -> str:
@@ -438,10 +451,24 @@ def _promise(
     )
 
 
-def claims(jobs: Workload, rows: Int32s, finish: Ints, end: int, told: Mapping[str, Mapping[str, Any]]) -> list[Check]:
-    """What a table says of jobs, by id, against the finishes found: utility, due (a slot) and state, where it has them."""
+def claims(
+    jobs: Workload,
+    rows: Int32s,
+    finish: Ints,
+    end: int,
+    told: Mapping[str, Mapping[str, Any]],
+    blocked: Sequence[Blocked] = (),
+    lost: Sequence[Sequence[int]] = (),
+) -> list[Check]:
+    """What a table says of jobs, by id, against the finishes found: utility, due (a slot) and state, where it has them.
+
+    `lost` are rows job, slot, machine, that windows of the calendar, `blocked`, must explain.
+    """
     index = {job.id: j for j, job in enumerate(jobs)}
     checks = []
+    excused, strange = excused_by(blocked, lost, dict.fromkeys(index.values(), -1))
+    if lost:
+        checks.append(_lost(len(lost), strange))
     columns = {name for row in told.values() for name in row}
     if "utility" in columns:
         earned = np.zeros(len(jobs))
@@ -455,7 +482,7 @@ def claims(jobs: Workload, rows: Int32s, finish: Ints, end: int, told: Mapping[s
         checks.append(Check.at_most("utility", float(off.max(initial=0.0)), SAME_UTILITY, meaning, about))
     promises = {index[name]: (int(row["due"]), 0.0) for name, row in told.items() if row.get("due") is not None}
     if promises:
-        checks.append(_promise(jobs, promises, finish, end))
+        checks.append(_promise(jobs, promises, finish, end, excused))
     if "state" in columns:
         ran = set(rows[:, JOB].tolist())
         refused = {index[name] for name, row in told.items() if row.get("state") == "refused"}
