@@ -389,7 +389,7 @@ def _play(
     step: Callable[[int, int], None] | None = None,
 ) -> Played:
     asked = given.cluster, given.jobs, policy
-    window = {"slots": given.slots, "horizon": given.horizon}
+    window: dict[str, Any] = {"slots": given.slots, "horizon": given.horizon}
     trials: list[Row] = []
     if hasattr(getattr(policy, "prices", None), "trials"):
         trials = trial_rows(*asked, **window, pace=given.pace, replayed=replayed)

@@ -184,7 +184,7 @@ def _replay(result: Result, j: int) -> _Seen:
     if result.jobs[j].arrival < result.end:
         with contextlib.suppress(_Stop):
             again = result.cluster, result.jobs, result.policy
-            window = {"slots": result.slots, "horizon": result.horizon, "seed": result.seed}
+            window: dict[str, Any] = {"slots": result.slots, "horizon": result.horizon, "seed": result.seed}
             simulate(*again, **window, watch=watch, calendar=result.calendar, pace=result.pace)
     return seen
 

@@ -231,7 +231,7 @@ class PDORSSession:
         """A promised job that took longer than stated is planned on."""
         self._tick()
         if job in self.promised:
-            self._plan_on(job)
+            self._plan_on(job, beyond=0.0 if self.run.measured[job] else -math.inf)
 
     def lost(self, jobs: list[int]) -> None:
         """Promised jobs that lost cells to a machine are planned on, the earliest date first."""
@@ -242,7 +242,7 @@ class PDORSSession:
         for job in jobs:
             self._give_back(job, NO_CELLS)
         for job in jobs:
-            self._plan_on(job)
+            self._plan_on(job, beyond=-math.inf)
 
     def measured(self, job: int) -> None:
         """A promised job that is shorter than planned gives back what it does not need; a longer one is planned on."""
@@ -255,26 +255,26 @@ class PDORSSession:
         finish, _ = carry_out(both, len(before), run.arrays[job], run.left(job), ROUNDING * run.work[job])
         if finish < 0:
             self._give_back(job, NO_CELLS)
-            self._plan_on(job)
+            self._plan_on(job, beyond=0.0)
             return
-        kept = self._give_back(job, cells[cells[:, SLOT] <= finish])
+        kept = cells[cells[:, SLOT] <= finish]
+        self._give_back(job, kept)
         worth = run.jobs[job].utility(finish - int(run.arrival[job]))
         self.promised[job] = replace(self.promised[job], cells=kept, worth=worth)
 
-    def _give_back(self, job: int, kept: Int32s) -> Int32s:
+    def _give_back(self, job: int, kept: Int32s) -> None:
         """Release what a job has ahead, but for some of it."""
         arrays = self.run.arrays[job]
         self.planner.release(arrays, self.ahead(job))
         self.planner.take(arrays, kept)
         self.run.assign(job, kept)
-        return kept
 
-    def _plan_on(self, job: int) -> None:
-        """Plan a promised job that has nothing, whatever it costs: to its date, else beyond it."""
+    def _plan_on(self, job: int, beyond: float) -> None:
+        """Plan a promised job that has nothing: to its date whatever it costs, else beyond if that pays more than so much."""
         _, plan = self.best(job, floor=-math.inf)
         if plan is None:
             del self.promised[job]
-            _, plan = self.best(job, floor=-math.inf)
+            _, plan = self.best(job, floor=beyond)
         if plan is not None:
             self.admit(job, plan)
         else:
