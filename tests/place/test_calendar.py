@@ -17,13 +17,17 @@ from equipoise.place import (
     Job,
     Linear,
     Machine,
+    PlaceSpec,
     Workload,
     compare,
+    explain,
     placers,
     prices,
     read_calendar,
     simulate,
     verify_schedule,
+    write_cluster,
+    write_jobs,
 )
 from equipoise.place.calendar import Calendar, Window
 from equipoise.place.execution import Execution
@@ -346,3 +350,31 @@ def test_a_run_folder_holds_its_calendar_and_is_verified_by_it(tmp_path: Path):
     assert verify_schedule(schedule).certificate.passed
     (tmp_path / "run" / "lost.csv").rename(tmp_path / "lost.csv")
     assert [check.name for check in verify_schedule(schedule).certificate if not check.passed] == ["promise"]
+
+
+def spec_of(folder: Path, **given: object) -> PlaceSpec:
+    """Twelve jobs of a slot, one a slot, of which the first three are history; a file of windows on its machine."""
+    write_jobs(Workload(tuple(job(f"j{k}", k, 1.0, Deadline(5.0, 3)) for k in range(12))), folder / "jobs.json")
+    write_cluster(ONE, folder / "cluster.yaml")
+    (folder / "windows.csv").write_text("machine,first,last\nmachine,1,2\nmachine,5,6\n")
+    chosen = {name: str(folder / file) for name, file in (("jobs", "jobs.json"), ("cluster", "cluster.yaml"))}
+    return PlaceSpec(**{**chosen, "policy": "pdors", "prices": "replay", "horizon": 6, "bound": False, **given})
+
+
+def test_the_calendar_follows_the_slots_that_are_scored(tmp_path: Path):
+    """Slot 3 of the file is slot 0: the window of slot 5 takes slot 2, that of slot 1 is over, and a note says so."""
+    scene = spec_of(tmp_path, calendar=str(tmp_path / "windows.csv")).build()
+    assert scene.calendar == Calendar((Window("machine", 2, 3),))
+    assert "calendar: 1 more window over before slot 3, where the scored jobs begin" in scene.notes
+    result = scene.compare().results[0]
+    assert 2 not in result.schedule[:, 1] and {1, 3} <= set(result.schedule[:, 1].tolist())
+    assert "Job j8" in explain(result, "j8").text()  # the run is played again with the same windows
+
+
+def test_a_config_of_before_keeps_its_pace(tmp_path: Path):
+    """One without a version is of 0.1.0, in which nobody saw the pace of a job; later ones have it as they say."""
+    for text, pace in (("", "unseen"), ("pace: seen\n", "seen"), ("version: 0.2.0\n", "seen")):
+        (tmp_path / "config.yaml").write_text(f"horizon: 4\n{text}")
+        assert PlaceSpec.from_yaml(tmp_path / "config.yaml").pace == pace
+    with pytest.raises(InputError, match="unknown pace 'slow'"):
+        spec_of(tmp_path, pace="slow")

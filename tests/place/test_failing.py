@@ -7,7 +7,7 @@ from failing import PROMISING, calendar, played
 
 from equipoise.place.simulate import Placer
 
-SEEDS = 40  # 200 in `python tests/place/failing.py`
+SEEDS = 20  # of each; 200 in `python tests/place/failing.py`
 
 
 @pytest.mark.parametrize("policy", PROMISING, ids=lambda policy: policy.label)
@@ -22,4 +22,4 @@ def test_no_promise_is_broken_by_us(policy: Placer):
         away = {(w.machine, t) for w in calendar(seed).windows if w.amount is None for t in range(w.first, w.last)}
         held = {(result.cluster.names[h], t) for _, t, h, _, _ in result.schedule.tolist()}
         assert not away & held
-    assert "us" not in broken and broken.count("machine") > 10 and broken.count("statement") > 10
+    assert "us" not in broken and broken.count("machine") > 5 and broken.count("statement") > 5

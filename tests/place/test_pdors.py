@@ -406,3 +406,27 @@ def test_the_old_keyword_of_packing_is_taken_with_a_warning():
         old = placers.PDORS(placer="rounding")
     assert old == placers.PDORS(packing="rounding")
     assert replace(old, replan=3).packing == "rounding"
+
+
+def test_a_job_found_longer_goes_on_beyond_its_date_only_if_that_pays():
+    """It says two slots and needs four: nothing after slot 1, or 8, 7, 6, 5 in slots 0 to 3 and so on. Another comes in
+    slot 1 for that slot alone: it has it where the first one waits, and the first is done on lent slots."""
+    other = Job("other", 1, 1.0, 1, 1.0, {"gpu": 1}, Deadline(5.0, 0))
+    policy = placers.PDORS(prices=prices.Fixed({"gpu": 0.1}))
+    for utility, finish, then in (
+        (Deadline(10.0, 1), [4, 1], [(1, "pending", "no_capacity"), (2, "lent", "")]),
+        (Linear(8.0, 8), [3, 4], [(1, "admitted", "")]),
+    ):
+        first = Job("first", 0, 2.0, 1, 1.0, {"gpu": 1}, utility, actual=2.0)
+        result = simulate(ONE, [first, other], policy, slots=8)
+        assert result.finish.tolist() == finish
+        assert told(result, 0) == [(0, "admitted", ""), *then]
+        assert result.certificate().passed
+
+
+def test_what_a_shorter_job_gives_back_is_promised_to_others_at_once():
+    """Four slots said, two needed, seen after the first: the one that comes in slot 1 is promised slots 2 and 3."""
+    jobs = [job("short", work=4.0, actual=0.5), Job("next", 1, 2.0, 1, 1.0, {"gpu": 1}, Deadline(5.0, 2))]
+    result = simulate(ONE, jobs, placers.PDORS(backfill=False), slots=8)
+    assert result.finish.tolist() == [1, 3] and result.due(1) == 3
+    assert simulate(ONE, jobs, placers.PDORS(backfill=False), slots=8, pace="unseen").utility < result.utility

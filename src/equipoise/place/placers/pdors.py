@@ -270,15 +270,15 @@ class PDORSSession:
         self.run.assign(job, kept)
 
     def _plan_on(self, job: int, beyond: float) -> None:
-        """Plan a promised job that has nothing: to its date whatever it costs, else beyond if that pays more than so much."""
+        """Plan a promised job that has nothing: to its date at any cost, else beyond if that pays more than `beyond`."""
         _, plan = self.best(job, floor=-math.inf)
         if plan is None:
             del self.promised[job]
-            _, plan = self.best(job, floor=beyond)
+            covered, plan = self.best(job, floor=beyond)
         if plan is not None:
             self.admit(job, plan)
         else:
-            self.run.decide(job, PENDING, NO_CAPACITY)
+            self.run.decide(job, PENDING, PRICED_OUT if covered else NO_CAPACITY)
             self.waiting[job] = None
 
 
