@@ -328,7 +328,7 @@ def test_windows_of_slots_that_are_not_scored(tmp_path: Path):
         ("large,2.5,4,,,", "first is '2.5'; expected a slot, a whole number"),
         ("large,2026-13-01,4,,,", "a date, and slot 0 is 2026-11-18 01:00"),
         ("large,2,,,,,", "7 cells under 6 columns"),
-        (",2,4,,,", "no machine and no amount"),
+        (",2,4,,,", "reservation of no machine; expected a machine, or an amount of it or of any"),
     ],
 )
 def test_a_bad_window_is_named_with_file_and_line(tmp_path: Path, row: str, words: str):

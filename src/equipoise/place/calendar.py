@@ -61,10 +61,9 @@ class Window:
             raise self.refused(
                 f"last is slot {self.last}, first is slot {self.first}; expected the first slot after it", "slots"
             )
-        if self.kind in SUDDEN and (not self.machine or self.amount is not None):
-            raise self.refused(f"a {self.kind} is of one whole machine; name it, and leave the amount out", "machine")
-        if not self.machine and self.amount is None:
-            raise self.refused("no machine and no amount; name a machine, or say how much of any", "machine")
+        if (self.kind in SUDDEN and self.amount is not None) or not (self.machine or self.amount):
+            expected = "a whole machine" if self.kind in SUDDEN else "a machine, or an amount of it or of any"
+            raise self.refused(f"{self.kind} of {self.machine or 'no machine'}; expected {expected}", "machine")
         if self.notice and self.kind != SPOT:
             raise self.refused(f"notice has no effect on a {self.kind}; it is for spot", "notice")
         if self.amount is not None and not isinstance(self.amount, units.Demand):

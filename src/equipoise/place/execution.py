@@ -206,11 +206,9 @@ class Execution:
             self._used = defaultdict(float, {name: fade * used for name, used in self._used.items()})
             for j, cells in self._archive[self._counted :]:
                 held = cells[:, [2]] * self.arrays[j].worker + cells[:, [3]] * self.arrays[j].server
-                slots, which = np.unique(cells[:, SLOT], return_inverse=True)
-                total = np.zeros((len(slots), held.shape[1]))
-                np.add.at(total, which.reshape(-1), held)
-                share = (total / np.where(self.cluster.total > 0, self.cluster.total, np.inf)).max(axis=1)
-                self._used[self.jobs[j].user] += float(share @ np.exp2((slots - (self.now - 1)) / half))
+                first = np.flatnonzero(np.diff(cells[:, SLOT], prepend=-1))
+                share = (np.add.reduceat(held, first) / np.maximum(self.cluster.total, 1.0)).max(axis=1)
+                self._used[self.jobs[j].user] += float(share @ np.exp2((cells[first, SLOT] - (self.now - 1)) / half))
             self._used_at, self._counted = self.now, len(self._archive)
         everyone = sum(self._used.values())
         return self._used[user] / everyone if everyone > 0.0 else 0.0
