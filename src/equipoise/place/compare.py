@@ -26,15 +26,7 @@ from equipoise.place.job_spec import plain_machine
 from equipoise.place.planner.job_arrays import most_together
 from equipoise.place.simulate import Placer, Result, simulate
 from equipoise.place.spec import SEEN
-from equipoise.place.tables import (
-    allocation_rows,
-    growth_of,
-    lost_rows,
-    machine_rows,
-    outcome_rows,
-    price_rows,
-    slot_rows,
-)
+from equipoise.place.tables import allocation_rows, growth_of, machine_rows, outcome_rows, price_rows, slot_rows
 from equipoise.result import Result as AnyResult
 from equipoise.spec import Spec
 
@@ -112,8 +104,11 @@ class PlaceComparison(AnyResult):
         making = {"outcomes": outcome_rows, "history": slot_rows, "allocations": allocation_rows, "prices": price_rows}
         tables = {name: [row for result in self.results for row in made(result)] for name, made in making.items()}
         tables["machines"] = machine_rows(self.cluster)
-        if lost := [row for result in self.results for row in lost_rows(result)]:
-            tables["lost"] = lost
+        took = [replace(result, schedule=result.lost) for result in self.results if len(result.lost)]
+        tables |= {"lost": [row for result in took for row in allocation_rows(result)]} if took else {}
+        files = {"cluster.yaml": cluster_text(self.cluster), "jobs.json": jobs_text(self.jobs)}
+        if (calendar := self.results[0].calendar) is not None:
+            files[CALENDAR] = calendar_text(calendar)
         return Document(
             "place",
             self._summary(),
@@ -121,11 +116,7 @@ class PlaceComparison(AnyResult):
             self.settings(),
             tables,
             looks={result.policy.label: look_of(result.policy) for result in self.results},
-            files={
-                "cluster.yaml": cluster_text(self.cluster),
-                "jobs.json": jobs_text(self.jobs),
-                **({} if (calendar := self.results[0].calendar) is None else {CALENDAR: calendar_text(calendar)}),
-            },
+            files=files,
         )
 
     def _summary(self) -> Row:

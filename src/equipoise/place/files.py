@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,14 +23,13 @@ from equipoise.place.job_spec import (
     FIELDS,
     GROUPS,
     HOUR,
-    WINDOW,
+    WINDOW_FIELDS,
     Values,
+    WindowSpec,
     job_from,
     machine_from,
     plain_job,
     plain_machine,
-    plain_window,
-    window_from,
 )
 
 DEEPEST = 20  # levels of a YAML file; ours need four
@@ -38,8 +37,8 @@ LONGEST = 400  # characters of a message: one line that a terminal can show
 CALENDAR = "calendar.yaml"  # its name in a run folder
 AMOUNTS = {
     "machines": ("capacity", ("name", "count")),
-    "windows": ("amount", WINDOW),
-}  # every other column is one of it
+    "windows": ("amount", WINDOW_FIELDS),
+}  # of what other columns are
 YAML_KINDS = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "value", "merge")
 
 
@@ -478,12 +477,12 @@ def read_calendar(path: str | Path, jobs: Workload, *, end: int | None = None, m
     found = []
     for where, values in file.entries:
         with at(file.path, where):
-            window = window_from(values, jobs.slot, jobs.start, end, moved)
-        if window is not None:
-            found.append(replace(window, where=f"{file.path}, {where}"))
-    return Calendar(tuple(found)), len(file.entries) - len(found)
+            spec = WindowSpec.of({**values, "machine": str(values.get("machine") or "")})
+            found.append(spec.build(jobs, end, moved, f"{file.path}, {where}"))
+    windows = tuple(window for window in found if window is not None)
+    return Calendar(windows), len(found) - len(windows)
 
 
 def calendar_text(calendar: Calendar) -> str:
     """What `read_calendar` reads back, as YAML."""
-    return text_of(Path(CALENDAR), "windows", {}, [plain_window(window) for window in calendar.windows])
+    return text_of(Path(CALENDAR), "windows", {}, [WindowSpec.plain(window) for window in calendar.windows])

@@ -26,7 +26,7 @@ from equipoise import units
 from equipoise.errors import InputError, refuse_unknown, said_of, unknown_name
 from equipoise.place.calendar import RESERVATION, Window
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Demand, Job, Utility, utility
+from equipoise.place.job import Demand, Job, Utility, Workload, utility
 
 Scalar = str | int | float
 Values = dict[str, Any]  # a Scalar, a dict of them, or None: left out
@@ -308,8 +308,26 @@ class WindowSpec(Written):
     notice: Quantity = 0
     amount: Amounts | None = None
 
+    def build(self, jobs: Workload, end: int | None, moved: int, where: str) -> Window | None:
+        """The window in the slots of the jobs, of which slot 0 is slot `moved` of the file; None: it is over by then."""
+        if self.last is None and end is None:
+            raise InputError("no last; say the first slot after it")
+        first = _moment(self.first, "first", jobs, moved, math.floor)
+        last = int(end or 0) if self.last is None else _moment(self.last, "last", jobs, moved, math.ceil)
+        if first < last <= 0:
+            return None
+        amount = None if self.amount is None else _demand(self.amount, "amount")
+        notice = math.ceil(_wait(self.notice, "notice", jobs.slot))
+        return Window(self.machine, max(first, 0) if moved else first, last, amount, self.kind, notice, where)
 
-WINDOW = tuple(name for name in WindowSpec.model_fields if name != "amount")
+    @staticmethod
+    def plain(window: Window) -> Values:
+        """What is read back to an equal one."""
+        plain: Values = {name: getattr(window, name) for name in WINDOW_FIELDS}
+        return plain if window.amount is None else plain | {"amount": _plain(window.amount)}
+
+
+WINDOW_FIELDS = tuple(name for name in WindowSpec.model_fields if name != "amount")
 CELLS = {
     name: cell
     for name, field in JobEntry.model_fields.items()
@@ -435,43 +453,22 @@ def machine_from(values: Mapping[str, object]) -> Machine:
     return spec.build()
 
 
-def window_from(
-    values: Mapping[str, object], slot: float, start: str, end: int | None, moved: int = 0
-) -> Window | None:
-    """A window of plain values, with the file's slot `moved` as slot 0; None: it is over by then."""
-    spec = WindowSpec.of({**values, "machine": str(values.get("machine") or "")})
-    if spec.last is None and end is None:
-        raise InputError("no last; say the first slot after it")
-    first = _moment(spec.first, "first", slot, start, moved, math.floor)
-    last = end if spec.last is None else _moment(spec.last, "last", slot, start, moved, math.ceil)
-    amount = None if spec.amount is None else _demand(spec.amount, "amount")
-    if last is not None and first < last <= 0:
-        return None
-    notice = math.ceil(_wait(spec.notice, "notice", slot))
-    return Window(spec.machine, max(first, 0) if moved else first, last or 0, amount, spec.kind, notice)
-
-
-def _moment(value: Scalar, what: str, slot: float, start: str, moved: int, whole: Callable[[Fraction], int]) -> int:
-    """A slot of the file, or a time, as one of the slots that are scored; `start` is the date of their slot 0."""
+def _moment(value: Scalar, what: str, jobs: Workload, moved: int, whole: Callable[[Fraction], int]) -> int:
+    """A slot of the file, or a time, as a slot of the jobs."""
+    start, slot = jobs.start, Fraction(repr(jobs.slot))
     if isinstance(value, str) and DATE.match(value):
         try:
             since = (datetime.fromisoformat(value) - datetime.fromisoformat(start)).total_seconds()
         except (ValueError, TypeError):
             why = f"slot 0 is {start}" if start else "the jobs' file states no start"
             raise InputError(f"{what} is {value!r}, a date, and {why}; say a slot, or a length such as 36h") from None
-        return whole(Fraction(repr(since)) / Fraction(repr(slot)))
+        return whole(Fraction(repr(since)) / slot)
     if not isinstance(value, str) or DECIMAL.match(value):
         found = _number(value, what)
         if found != int(found):
             raise InputError(f"{what} is {value!r}; expected a slot, a whole number")
         return int(found) - moved
-    return whole(Fraction(repr(units.seconds(value, what))) / Fraction(repr(slot))) - moved
-
-
-def plain_window(window: Window) -> Values:
-    """What `window_from` reads back to an equal one."""
-    plain: Values = {name: getattr(window, name) for name in WINDOW}
-    return plain | ({} if window.amount is None else {"amount": _plain(window.amount)})
+    return whole(Fraction(repr(units.seconds(value, what))) / slot) - moved
 
 
 def plain_job(job: Job) -> Values:

@@ -152,16 +152,6 @@ def allocation_rows(result: Result) -> list[Row]:
     ]
 
 
-def lost_rows(result: Result) -> list[Row]:
-    """Cells that jobs lost to machines that went away."""
-    names = result.cluster.names
-    columns = ("job", "slot", "machine", "workers", "servers")
-    return [
-        {"policy": result.policy.label} | dict(zip(columns, (result.jobs[j].id, t, names[h], w, s), strict=True))
-        for j, t, h, w, s in result.lost.tolist()
-    ]
-
-
 def machine_rows(cluster: Cluster) -> list[Row]:
     """Every machine by name, with what it has of each resource, in units."""
     held = cluster.capacity[cluster.type_of] / units.MILLI
