@@ -37,12 +37,8 @@ from equipoise.place.simulate import Placer, Result
 ONE = Cluster((Machine({"gpu": 1}),))
 TWO = Cluster((Machine({"gpu": 1}, 2, "node"),))  # node-0, node-1
 MIXED = Cluster((Machine({"gpu": 4, "cpu": 8}, 2, "small"), Machine({"gpu": 8, "cpu": 8}, 1, "large")))
-ALL = (
-    placers.FIFO(),
-    placers.SRTF(),
-    placers.LAS(),
-    placers.DRF(),
-    placers.Dorm(),
+ALL: tuple[Placer, ...] = (
+    *(one() for one in (placers.FIFO, placers.EASY, placers.SRTF, placers.LAS, placers.DRF, placers.Dorm, placers.Sia)),
     placers.PDORS(),
     placers.OASiS(prices=prices.Fixed()),
 )

@@ -15,7 +15,7 @@ import numpy as np
 
 from equipoise.kernels import Int32s, Ints, kernel
 from equipoise.place.execution import Execution
-from equipoise.place.placers._slotwise import JOB, MACHINE, WORKERS, JobTable, Slotwise, dominant, emptiness, fill, take
+from equipoise.place.placers._slotwise import JOB, WORKERS, JobTable, Slotwise, dominant, emptiness, fill, take
 
 ADJUSTED = 0.2  # of the running jobs, at least one: how many may be resized in a slot (the original's second theta)
 UNFAIR = 0.1  # of the cluster: how far a job may grow beyond its fair share (in the spirit of its first theta)
@@ -47,13 +47,7 @@ class DormSession(Slotwise):
 
     def seats(self, queue: Ints) -> Int32s:
         free = self.capacity.copy()
-        sits: dict[int, Int32s] = {}
-        for j in (int(j) for j in queue if self.last[j] > 0):
-            take(free, self.jobs, j, rows := self.held(j), 1)
-            if (free[rows[:, MACHINE]] < 0).any():  # its machine is not there any more
-                take(free, self.jobs, j, rows, -1)
-            else:
-                sits[j] = rows
+        sits = {int(j): self.held(int(j)) for j in np.unique(self.still(queue, free)[:, JOB])}
         running = set(sits)
         fair = np.zeros_like(self.width)
         fair[queue], _ = fill(queue, self.jobs, self.capacity.copy())
