@@ -28,7 +28,7 @@ def starts(result: Result) -> list[int]:
 
 
 def test_a_job_that_ends_before_the_reservation_fills_the_hole():
-    """Four GPUs, two of them taken for three slots; b wants all four, so slot 3 is its own. c ends in slot 2: it may go first."""
+    """Four GPUs, two of them taken for three slots; b wants all four, so slot 3 is its. c ends in slot 2: it may."""
     result = run((4,), [job("a", 6, 2), job("b", 4, 4), job("c", 6, 2)])
     assert starts(result) == [0, 3, 0]
     assert result.states == ("lent",) * 3  # it promises nothing

@@ -17,7 +17,9 @@ from refusals import refused
 FORMS = [(admission, scaling) for admission in (False, True) for scaling in (False, True)]
 
 
-def job(name: str, work: float, due: float, most: int = 4, *, arrival: int = 0, worth: float = 1.0, **more: object) -> Job:
+def job(
+    name: str, work: float, due: float, most: int = 4, *, arrival: int = 0, worth: float = 1.0, **more: object
+) -> Job:
     """Up to `most` workers of a GPU each; each does a sample in a slot. Worth something `due` slots after arrival."""
     given: dict[str, object] = {"worker": {"gpu": 1}, "utility": Deadline(worth, due)} | more
     return Job(id=name, arrival=arrival, work=work, batch=most, time_per_sample=1.0, **given)  # type: ignore[arg-type]
@@ -89,8 +91,8 @@ def possible(jobs: list[tuple[int, int]], slots: int = 4, total: int = 4) -> boo
 
 
 def test_admission_against_every_allocation_of_three_jobs_on_four_gpus():
-    """500 draws of three jobs due within four slots. Who is admitted can be in time together; a job alone is admitted when it
-    can be. Shares are greedy, so of three that could all be in time one may be declined: at most every sixth time."""
+    """500 draws of three jobs due within four slots. Who is admitted can be in time together; a job alone is admitted when
+    it can be. Shares are greedy, so of three that could all be in time one may be declined: at most every sixth time."""
     rng = np.random.default_rng(3)
     all_three = missed = 0
     for _ in range(500):
@@ -120,7 +122,9 @@ def drawn(seed: int, *, wrong: float = 0.0, restart: float = 0.0) -> tuple[Clust
         worker = {"gpu": int(rng.choice([0, 1, 1, 1, 2])), "cpu": int(rng.integers(1, 5))}
         served = bool(rng.random() < 0.3)
         one = job(str(k), 1.0, float(rng.integers(0, 20)), most, arrival=int(rng.integers(0, 40)), worker=worker)
-        one = one.but(server={"cpu": 2000} if served else None, workers_per_server=3, gradient=float(rng.uniform(0, 0.5)))
+        one = one.but(
+            server={"cpu": 2000} if served else None, workers_per_server=3, gradient=float(rng.uniform(0, 0.5))
+        )
         one = one.but(inside=10.0, between=2.0, restart=restart, actual=float(1 + rng.uniform(-wrong, wrong)))
         jobs.append(one.but(work=slots * one.rate(max(1, most // 2), together=False), requested=max(1, most // 2)))
     return Cluster((Machine(machine, int(rng.integers(1, 6)), "m"),)), Workload(tuple(jobs))
@@ -164,7 +168,7 @@ def test_every_share_finds_its_seats():
 
 
 def test_what_is_scarce_besides_gpus_takes_a_larger_part_of_a_machine():
-    """Eight GPUs and eight CPUs; a worker takes a GPU and two CPUs, so four fit. Two such jobs of four workers take turns."""
+    """Eight GPUs and eight CPUs; a worker takes a GPU and two CPUs, so four fit. Two such jobs of four take turns."""
     jobs = [job(str(k), 8, 3, 4, worker={"gpu": 1, "cpu": 2}) for k in range(2)]
     assert run(gpus(8, cpu=8), jobs).states == ("admitted", "admitted")
     assert run(gpus(8, cpu=8), [*jobs, job("c", 1, 3, 4, worker={"gpu": 1, "cpu": 2})]).states[2] == "refused"
@@ -181,7 +185,7 @@ DATES: list[tuple[Utility, int]] = [
 
 @pytest.mark.parametrize(("utility", "date"), DATES)
 def test_the_date_of_each_kind_of_worth(utility: Utility, date: int):
-    """By hand, for a job that comes in slot 2 and a horizon of twelve; what is promised is worth at most what the date is."""
+    """By hand, for a job that comes in slot 2 and a horizon of twelve; the worth promised is that of the date."""
     result = simulate(gpus(4), [job("a", 2, 1, utility=utility, arrival=2)], placers.ElasticFlow(), horizon=12)
     assert result.due(0) == 2 + date
     assert result.certificate().passed
@@ -206,7 +210,7 @@ def test_without_scaling_a_job_has_the_width_it_asked_for_or_nothing():
 
 
 def test_without_admission_the_late_go_first():
-    """Plain EDF: a cannot be in time and is due first, so it takes the machine and b is late too. With admission b is in time."""
+    """Plain EDF: a cannot be in time and is due first, so b is late too. With admission b is in time."""
     jobs = [job("a", 8, 0, requested=4), job("b", 4, 1, requested=4)]
     plain = run(gpus(4), jobs, scaling=False, admission=False)
     assert (plain.finish.tolist(), plain.utility, plain.states) == ([1, 2], 0.0, ("lent", "lent"))
@@ -214,8 +218,8 @@ def test_without_admission_the_late_go_first():
 
 
 def test_admission_helps_scaling_helps_and_both_help_most():
-    """Its figure 9 in small: 150 jobs at twice the load of sixteen GPUs, deadlines .5 to 1.5 of the duration, up to four times
-    the width."""
+    """Its figure 9 in small: 150 jobs at twice the load of sixteen GPUs, deadlines .5 to 1.5 of the duration, up to
+    four times the width."""
     rng = np.random.default_rng(9)
     width, slots = 2 ** rng.integers(0, 4, 150), rng.lognormal(2.0, 0.8, 150)
     arrival = np.sort(rng.uniform(0, (width * slots).sum() / 32, 150)).astype(int)
@@ -246,7 +250,7 @@ def test_a_price_declines_what_is_worth_less_than_its_share():
 
 
 def test_the_price_from_history_keeps_room_for_what_is_worth_more():
-    """Whoever comes first has the GPU: the cheap. A price between 1/2 and 5 a slot leaves it to the dear, ten times as much."""
+    """Whoever comes first has the GPU: the cheap. A price between 1/2 and 5 a slot leaves it to the dear."""
     past, jobs = pairs(8), pairs(5)
     assert run(gpus(1), jobs).utility == 5.0
     priced = placers.ElasticFlow(history=past)

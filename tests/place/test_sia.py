@@ -57,8 +57,8 @@ def test_the_program_finds_the_least_cost_there_is(seed: int):
 
 
 def test_two_jobs_share_and_of_three_one_waits():
-    """Four GPUs, speeds 1, 2, 4: widths cost 1, .707, .5, none 1.1. Two: 2 x .707 = 1.41 beats .5 + 1.1. Three: two pairs and
-    one without, 2.51, beat 2 + 1 + 1 (2.71) and 4 alone (2.7)."""
+    """Four GPUs, speeds 1, 2, 4: widths cost 1, .707, .5, none 1.1. Two: 2 x .707 = 1.41 beats .5 + 1.1. Three: two
+    pairs and one without, 2.51, beat 2 + 1 + 1 (2.71) and 4 alone (2.7)."""
     assert widths(simulate(gpus(4), [job(str(k), 40, 4) for k in range(2)], placers.Sia(), slots=30), 0) == [2, 2]
     three = widths(simulate(gpus(4), [job(str(k), 40, 4) for k in range(3)], placers.Sia(), slots=30), 0)
     assert sorted(three) == [0, 2, 2]
