@@ -374,3 +374,24 @@ def test_a_config_of_before_keeps_its_pace(tmp_path: Path):
         assert PlaceSpec.from_yaml(tmp_path / "config.yaml").pace == pace
     with pytest.raises(InputError, match="unknown pace 'slow'"):
         spec_of(tmp_path, pace="slow")
+
+
+def test_elasticflow_refuses_a_calendar():
+    """It plans one pool of equal machines."""
+    with pytest.raises(InputError) as error:
+        play(placers.ElasticFlow(), [job("one")], Window("machine", 1, 2))
+    assert error.value.code == "elasticflow.calendar"
+
+
+def test_who_loses_a_machine_is_seated_elsewhere_and_others_stay():
+    """Two jobs a machine each, a third machine free: the one whose machine fails in slot 1 goes on there at once."""
+    three = Cluster((Machine({"gpu": 1}, 3, "node"),))
+    for policy in (placers.EASY(), placers.Dorm(), placers.FIFO()):
+        result = play(
+            policy, [job("a", work=3.0), job("b", work=3.0)], Window("node-0", 1, 9, kind="failure"), cluster=three
+        )
+        seats = {(j, t): h for j, t, h, _, _ in result.schedule.tolist()}
+        hit = next(j for j in (0, 1) if seats[j, 0] == 0)
+        assert seats[hit, 1] == seats[hit, 2] == 3 - seats[1 - hit, 0]
+        assert seats[1 - hit, 0] == seats[1 - hit, 1] == seats[1 - hit, 2]
+        assert result.finish.tolist() == [2, 2]

@@ -255,8 +255,8 @@ class PlaceSpec(PricedSpec):
 
     policy: list[str] = setting(
         EVERY,
-        f"Commas between: {', '.join(placer_names())}; all (but elasticflow and sia); your own FILE.py:CLASS; pdors:recalled "
-        "and other kinds of prices, pdors:plain (no re-planning, no lending), elasticflow:priced.",
+        f"Commas between: {', '.join(placer_names())}; all (not elasticflow, sia); your own FILE.py:CLASS; "
+        "pdors:recalled and other kinds of prices, pdors:plain (no re-planning, no lending), elasticflow:priced.",
         "Policies",
         "NAMES",
     )

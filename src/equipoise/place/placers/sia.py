@@ -120,16 +120,9 @@ class SiaSession(Slotwise):
 
 
 def choose(costs: list[Floats], amounts: list[Floats], idle: float) -> Ints:
-    """The configuration of each job, -1: none, at the least cost: that of each chosen, and `idle` for each job without.
+    """The configuration of each job (-1: none) at the least cost: that of those chosen, and `idle` for each job without.
 
-    Parameters
-    ----------
-    costs
-        Of each job, by configuration; infinite: not to be chosen.
-    amounts
-        Of each job, [configuration, resource] the part of the cluster it holds.
-    idle
-        What a job without a configuration costs.
+    `amounts` are of each job, [configuration, resource], the part of the cluster it holds.
     """
     import highspy
 
