@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from equipoise.place import placers
+from equipoise.place import PlaceSpec, placers
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Utility, Workload
 from equipoise.place.simulate import Result, simulate
@@ -257,6 +257,17 @@ def test_the_price_from_history_keeps_room_for_what_is_worth_more():
     found = simulate(gpus(1), jobs, priced, slots=20)
     assert found.utility == 50.0
     assert 0.5 < found.detail["theta"] <= 5.0
+
+
+def test_priced_is_made_by_name_with_history_and_all_leaves_it_out():
+    """As the command line makes it: the built-in example's other draws are its history."""
+    priced, plain = PlaceSpec(draw=10, policy="elasticflow:priced,elasticflow").build().placers
+    assert isinstance(priced, placers.ElasticFlow)
+    assert isinstance(plain, placers.ElasticFlow)
+    assert (priced.label, plain.label) == ("ElasticFlow priced", "ElasticFlow")
+    assert (len(priced.history or ()), plain.history) == (4, None)
+    assert {"easy", "fifo"} <= {*PlaceSpec().policy}
+    assert not {"elasticflow", "sia"} & {*PlaceSpec().policy}
 
 
 # Refused.
