@@ -1,10 +1,10 @@
-"""What would have helped: the least change with which a job would have been promised, and what a machine lacks."""
+"""What would have helped: the least changes with which a job would have been promised, and what a machine lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,14 +18,10 @@ from equipoise.place.execution import (
     NO_CAPACITY,
     PRICED_OUT,
     REFUSED,
-    Execution,
     fastest,
 )
-from equipoise.place.job import Job, Workload
-from equipoise.place.placers.oasis import Apart
-from equipoise.place.placers.pdors import PDORSSession
+from equipoise.place.job import MOST_WORTH, Job
 from equipoise.place.planner.job_arrays import arrays_of
-from equipoise.place.simulate import Result
 from equipoise.units import MILLI, count, show
 
 if TYPE_CHECKING:
@@ -44,103 +40,95 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class Smaller:
-    """The least change with which the job would have been promised: `job.but(**changes)`."""
+class Change:
+    """A change with which the job would have been promised on arrival (`job.but(**changes)`), or, under a policy that
+    promises nothing, not refused."""
 
     words: str
     changes: Mapping[str, object]
-    payoff: float | None  # None under a policy that promises nothing: it would not have been refused
-    finish: int | None
+    payoff: float | None  # worth at the promised slot less the cost; None where nothing is promised
+    due: int | None  # the slot promised
+    exact: bool  # no smaller one would do, to a step of 2 %; else the smaller ones that were tried did not
 
 
-Ask = Callable[[Job], tuple[float | None, int | None] | None]  # payoff and finish of a form that is taken, or None
+class Form(NamedTuple):
+    """A job as it might have come."""
+
+    words: str
+    changes: dict[str, object]
 
 
-def least_change(job: Job, cluster: Cluster, ask: Ask) -> Smaller | None:
-    """The first of: a smaller demand where it fits no machine, fewer workers, less work; None when nothing helps."""
+class Way(NamedTuple):
+    """One kind of change, the least first. `rising`: where one form is taken, so should those after it. `enough`: the ways
+    after it go further, and are not needed where it is taken."""
 
-    def tried(words: str, changes: dict[str, object]) -> Smaller | None:
-        taken = ask(job.but(**changes))
-        return None if taken is None else Smaller(words, changes, *taken)
-
-    for form in _forms(cluster, job):
-        found = tried(*form)
-        if found is not None:
-            return found
-    for words, changes in _bases(cluster, job):
-        low, high = 1, 100  # percent: the most work that is taken lies between
-        found = tried(*_part(job, low, words, changes))
-        if found is None:
-            continue
-        while high - low > 1:
-            middle = (low + high) // 2
-            more = tried(*_part(job, middle, words, changes))
-            if more is None:
-                high = middle
-            else:
-                low, found = middle, more
-        return found
-    return None
+    forms: tuple[Form, ...]
+    rising: bool = False
+    exact: bool = False
+    enough: bool = False
 
 
-def by_promise(run: Execution, session: PDORSSession, j: int) -> Ask:
-    """Ask the session's planner, as if job j had come in another form."""
-
-    def ask(form: Job) -> tuple[float | None, int | None] | None:
-        arrays, seen = arrays_of(form, run.cluster), session.run
-        was = run.arrays[j], seen.arrays[j], float(run.work[j]), float(run.fastest[j])
-        run.arrays[j], run.work[j] = arrays, form.work
-        run.fastest[j] = fastest(run.cluster.capacity, run.cluster.counts, arrays)
-        apart = isinstance(seen, Apart) and arrays.per_server
-        seen.arrays[j] = arrays._replace(together=arrays.apart) if apart else arrays
-        try:
-            plan = None if run.hopeless(j) else session.best(j)[1]
-            return None if plan is None else (float(plan.payoff), plan.last)
-        finally:
-            run.arrays[j], seen.arrays[j], run.work[j], run.fastest[j] = was
-
-    return ask
+Ask = Callable[[Form], tuple[float | None, int | None] | None]  # payoff and slot promised of a form that is taken, or None
+WORTHS = 1.02 ** np.arange(1, 234)  # times the worth stated: to a hundredfold, in steps of 2 %
+WIDTHS = 32  # up to so many workers each width is tried, beyond that every half
+LATER = {"deadline": "slots", "linear": "slots", "sigmoid": "middle"}  # the time of each kind of utility
 
 
-def by_refusal(result: Result) -> Ask:
-    """Ask a policy that promises nothing whether it would refuse this form outright."""
+def ways_of(job: Job, cluster: Cluster, window: int) -> list[Way]:
+    """What its owner could change: a demand that fits no machine; then worth, time (at most `window` slots), width, work."""
+    base = Form("", {})
+    if fastest(cluster.capacity, cluster.counts, arrays_of(job, cluster)) <= 0.0:
+        fitting = next(_fitting(cluster, job), None)
+        if fitting is None:
+            return []
+        base = Form(*fitting)
+    utility, widest = job.utility, arrays_of(job.but(**base.changes), cluster).widest
 
-    def ask(form: Job) -> tuple[float | None, int | None] | None:
-        run = Execution(result.cluster, Workload((form,), slot=result.jobs.slot), result.slots, result.horizon)
-        session = result.policy.start(run, result.seed)
-        run.now = form.arrival
-        session.arrive(0)
-        return None if run.state(0) == REFUSED else (None, None)
+    def way(forms: Iterable[tuple[str, dict[str, object]]], *, rising: bool = False, exact: bool = False) -> Way:
+        each = (Form(f"{base.words} and {words}" if base.words else words, base.changes | new) for words, new in forms)
+        return Way(tuple(each), rising, exact)
 
-    return ask
+    found = [Way((base,), enough=True)] if base.changes else []
+    if (value := getattr(utility, "value", 0.0)) > 0.0:
+        worths = (float(f"{min(value * times, MOST_WORTH):.4g}") for times in WORTHS)
+        more = ((f"a worth of at least {v:.4g} (now {value:.4g})", {"utility": replace(utility, value=v)}) for v in worths)
+        found.append(way(more, rising=True, exact=True))
+    if (time := LATER.get(utility.name)) is not None:
+        what = "a deadline" if utility.name == "deadline" else "a worth that falls"
+        slots = sorted({k for k in (*range(1, 65), *(round(64 * 1.05**n) for n in range(1, 200))) if k <= window})
+        later = (replace(utility, **{time: getattr(utility, time) + k}) for k in slots)
+        terms = ((f"{what} {count(k, 'slot')} later", {"utility": form}) for k, form in zip(slots, later, strict=True))
+        found.append(way(terms, rising=True))
+    widths = range(widest - 1, 0, -1) if widest <= WIDTHS else [widest >> k for k in range(1, widest.bit_length())]
+    asked = job.requested or widest
+    narrow = ({"most": w} | ({} if job.requested is None else {"requested": min(asked, w)}) for w in widths)
+    found.append(way((f"at most {count(w, 'worker')}", new) for w, new in zip(widths, narrow, strict=True)))
+    less = ((f"{percent} % of the work", {"work": job.work * percent / 100}) for percent in range(99, 0, -1))
+    return [*found, way(less, rising=True)]
 
 
-def _part(job: Job, percent: int, words: str, changes: dict[str, object]) -> tuple[str, dict[str, object]]:
-    less = f"{percent} % of the work"
-    return f"{words} and {less}" if words else less, {**changes, "work": job.work * percent / 100}
+def changes_of(ways: Iterable[Way], ask: Ask) -> tuple[Change, ...]:
+    """Of each way the least change that is taken: found by halving where it is rising, else tried in order."""
+    found = []
+    for way in ways:
+        if (change := _least(way, ask)) is not None:
+            found.append(change)
+            if way.enough:
+                break
+    return tuple(found)
 
 
-def _bases(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, object]]]:
-    """The job as it is, or the demands that fit a machine when it fits none."""
-    if fastest(cluster.capacity, cluster.counts, arrays_of(job, cluster)) > 0.0:
-        yield "", {}
-    else:
-        yield from _fitting(cluster, job)
-
-
-def _forms(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, object]]]:
-    """Smaller demands and fewer workers, the least change first."""
-    for words, changes in _bases(cluster, job):
-        if changes:
-            yield words, changes
-        most = arrays_of(job.but(**changes), cluster).widest // 2
-        while most >= 1:
-            fewer = f"at most {most} worker{'s' if most > 1 else ''}"
-            narrow = {**changes, "most": most}
-            if job.requested is not None:
-                narrow["requested"] = min(job.requested, most)
-            yield f"{words} and {fewer}" if words else fewer, narrow
-            most //= 2
+def _least(way: Way, ask: Ask) -> Change | None:
+    low, high = -1, len(way.forms) - 1  # what is taken first lies between
+    answer = ask(way.forms[high]) if way.rising else None
+    while answer is not None and high - low > 1:
+        middle = (low + high) // 2
+        sooner = ask(way.forms[middle])
+        low, high, answer = (middle, high, answer) if sooner is None else (low, middle, sooner)
+    while not way.rising and answer is None and low < high:
+        low += 1
+        answer = ask(way.forms[low])
+    return None if answer is None else Change(*way.forms[high if way.rising else low], *answer, way.exact)
 
 
 def _fitting(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, object]]]:
@@ -213,7 +201,7 @@ def missing(job: Job, cluster: Cluster) -> tuple[Missing, ...]:
 
 def words_of(e: Explanation) -> str:
     """What happened, why it waited or was refused, the prices, the room, and what would have helped."""
-    lines = [_what_happened(e), _why_it_waited(e), *_why_refused(e), *_at_these_prices(e), *_room(e), _change(e)]
+    lines = [_what_happened(e), _why_it_waited(e), *_why_refused(e), *_at_these_prices(e), *_room(e), _changes(e)]
     return "\n".join(line for line in lines if line)
 
 
@@ -325,11 +313,10 @@ def _room(e: Explanation) -> list[str]:
     return [line + "."]
 
 
-def _change(e: Explanation) -> str:
-    if e.smaller is None:
-        nothing = "No narrower, smaller or shorter form of it (down to 1 % of the work) would have been taken."
-        return nothing if e.reason and e.window > 0 else ""
-    if e.smaller.payoff is None:
-        return f"It would not have been refused with {e.smaller.words}."
-    finish = f"payoff {e.smaller.payoff:.4g}, finished in slot {e.smaller.finish}"
-    return f"It would have been promised on arrival with {e.smaller.words}: {finish}."
+def _changes(e: Explanation) -> str:
+    if not e.changes:
+        nothing = "No other worth, time, width or work of it (down to 1 % of the work) would have been taken."
+        return nothing if e.tried else ""
+    told = [c.words + (f", done by slot {c.due}" if c.due is not None else "") for c in e.changes]
+    taken = "not have been refused" if e.changes[0].due is None else "have been promised on arrival"
+    return f"It would {taken} with {'one of: ' if len(told) > 1 else ''}{'; '.join(told)}."
