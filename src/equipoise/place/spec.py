@@ -143,6 +143,12 @@ class PricedSpec(SceneSpec):
     history_share: float = setting(
         0.25, "Without --history: this first part of the jobs is history, and is not scored.", "Prices", "PART"
     )
+    learn_durations: bool | None = setting(
+        None,
+        "Plan by how long jobs of the same user took in history over what they stated. (default: where any took another "
+        "time than stated, and has a user)",
+        "Prices",
+    )
     prices: str = setting("best", f"{', '.join(PRICES.names())}, or a file of `place calibrate`.", "Prices", "KIND")
     fixed_prices: dict[str, float] | None = setting(
         None, "With --prices fixed: utility per unit and slot on an empty machine.", "Prices", "gpu=2,cpu=.1"
