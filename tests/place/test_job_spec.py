@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, reject, settings, strategies as st
 from equipoise.errors import InputError
 from equipoise.place import files
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Workload
+from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Unstated, Workload
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ENDINGS = ("yaml", "json", "csv")
@@ -187,6 +187,18 @@ jobs:
     assert (rows.slot, rows[0].tags, rows[1].server) == (600, {"team": "vision"}, {"cpu": 2000})
 
 
+def test_a_job_that_states_no_worth_is_unstated(tmp_path):
+    """In YAML, in a row of a CSV beside one that states it, and in Python; a value needs to know until when it stands."""
+    bare = "{id: a, arrival: 0, workers: 2, duration: 1h, worker: {gpu: 1}"
+    load = files.read_jobs(
+        write(tmp_path, f"jobs:\n  - {bare}}}\n  - {bare.replace('a,', 'b,')}, deadline: 2h}}\n"), CLUSTER
+    )
+    assert [job.utility for job in load] == [Unstated(), Deadline(1, 2)]
+    files.write_jobs(load, tmp_path / "jobs.csv")
+    assert files.read_jobs(tmp_path / "jobs.csv", CLUSTER).jobs == load.jobs
+    assert Job("a", 0, 1.0, 1, 1.0, {"gpu": 1}).utility == Unstated()
+
+
 def test_yaml_words_stay_as_written(tmp_path):
     """An id of 007 is not 7, 1e3 not 1000.0, 2024-01-01 no date; and 010 cpus are ten, not octal eight."""
     body = "\n".join(
@@ -216,6 +228,7 @@ utilities = st.one_of(
     st.builds(Sigmoid, positive, st.floats(0, 9), positive),
     st.builds(Deadline, positive, positive),
     st.builds(Linear, positive, positive),
+    st.just(Unstated()),
 )
 jobs = st.builds(
     Job,
@@ -376,9 +389,9 @@ BAD = [
     ({"restart": "-3s"}, "restart is '-3s'"),
     ({"actual": 0}, "actual is 0"),
     ({"batchsize": 4}, "unknown field 'batchsize'; did you mean 'batch'?"),
-    ({"utility": None}, "no utility"),
+    ({"utility": None, "value": 5}, "no utility"),
     ({"utility": 5}, "utility is 5; expected a mapping"),
-    ({"utility": {"value": 5}}, "utility has no kind; expected one of sigmoid, deadline, linear"),
+    ({"utility": {"value": 5}}, "utility has no kind; expected one of sigmoid, deadline, linear, unstated"),
     ({"utility": {"kind": "sigmoyd"}}, "did you mean 'sigmoid'?"),
     ({"utility": {"kind": "linear", "value": 5}}, "utility linear has no slots"),
     ({"utility": {"kind": "linear", "value": 5, "slot": 5}}, "did you mean 'slots'?"),

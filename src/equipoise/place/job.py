@@ -21,18 +21,20 @@ from equipoise.units import Demand as Demand
 if TYPE_CHECKING:
     from equipoise.place.durations import Durations
 
-SIGMOID, DEADLINE, LINEAR = 0, 1, 2
+SIGMOID, DEADLINE, LINEAR, UNSTATED = 0, 1, 2, 3
 MOST_WORTH = 1e12  # a worth or a time beyond this is a slip
 
 
 @kernel
 def worth(kind: int, value: float, rate: float, when: float, slots: float) -> float:
-    """u(d): th1 / (1 + exp(th2 (d - th3))), or a step at `when`, or a line that reaches 0 at `when`."""
+    """u(d): th1 / (1 + exp(th2 (d - th3))), or a step at `when`, or a line that reaches 0 at `when`, or the same always."""
     if kind == SIGMOID:
         exponent = rate * (slots - when)
         return value / (1.0 + math.exp(exponent)) if exponent < 700.0 else 0.0
     if kind == DEADLINE:
         return value if slots <= when else 0.0
+    if kind == UNSTATED:
+        return value
     return value * max(0.0, 1.0 - slots / when)
 
 
@@ -120,7 +122,19 @@ class Linear(Utility):
         return float(self.value), 0.0, float(self.slots)
 
 
-KINDS: dict[str, type[Utility]] = {"sigmoid": Sigmoid, "deadline": Deadline, "linear": Linear}
+@dataclass(frozen=True)
+class Unstated(Utility):
+    """Nothing is stated: 1 whenever the job finishes. Policies that order by worth know no haste; `slowdown` counts it."""
+
+    kind: ClassVar[int] = UNSTATED
+    name: ClassVar[str] = "unstated"
+
+    @property
+    def parameters(self) -> tuple[float, float, float]:
+        return 1.0, 0.0, 0.0
+
+
+KINDS: dict[str, type[Utility]] = {"sigmoid": Sigmoid, "deadline": Deadline, "linear": Linear, "unstated": Unstated}
 
 
 def utility(values: Mapping[str, Any]) -> Utility:
@@ -161,7 +175,7 @@ class Job:
     batch: int  # F
     time_per_sample: float  # tau, slots
     worker: Mapping[str, int]
-    utility: Utility
+    utility: Utility = Unstated()
     server: Mapping[str, int] | None = None
     workers_per_server: int = 1  # gamma
     gradient: float = 0.0  # g, bytes
@@ -206,7 +220,9 @@ class Job:
                 expected = f"a positive number, at most {MOST_PRIORITY:g}"
                 raise InputError(f"priority is {value!r}; expected {expected}", code="number.range")
         if not isinstance(self.utility, Utility):
-            raise InputError(f"utility is {self.utility!r}; expected Sigmoid, Deadline or Linear", code="job.utility")
+            raise InputError(
+                f"utility is {self.utility!r}; expected Sigmoid, Deadline, Linear or Unstated", code="job.utility"
+            )
         object.__setattr__(self, "id", str(self.id))
         object.__setattr__(self, "user", str(self.user))
         object.__setattr__(self, "worker", _demand(self.worker, "worker"))

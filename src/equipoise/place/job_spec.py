@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from equipoise import units
 from equipoise.errors import InputError, refuse_unknown, said_of, unknown_name
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Demand, Job, Utility, utility
+from equipoise.place.job import Demand, Job, Unstated, Utility, utility
 
 Scalar = str | int | float
 Values = dict[str, Any]  # a Scalar, a dict of them, or None: left out
@@ -183,7 +183,7 @@ class JobSpec(Written):
         now
             The slot it arrives in.
         horizon
-            Slots that are planned ahead: without a utility or a deadline its worth fades over twice as many.
+            Slots that are planned ahead: in the service a value without a deadline fades over twice as many.
         """
         who = self._who(id)
         with said_of(who):
@@ -252,7 +252,7 @@ class JobSpec(Written):
         return {"work": workers * seconds / slot, "batch": workers, "time_per_sample": "1 slots", "requested": workers}
 
     def _worth(self, horizon: int | None) -> Values | None:
-        """`utility` as given; else a value that is lost at the deadline, or that fades over twice the horizon."""
+        """`utility` as given; else a value that is lost at the deadline, or fades over twice the horizon; else unstated."""
         if self.utility is not None:
             if clash := [name for name in ("value", "deadline") if getattr(self, name) is not None]:
                 raise InputError(f"utility and {clash[0]} are both given; keep one")
@@ -262,7 +262,9 @@ class JobSpec(Written):
             units.seconds(self.deadline, "deadline")
             bare = not isinstance(self.deadline, str) or not self.deadline.strip()[-1:].isalpha()
             return {"kind": "deadline", "value": value, "slots": f"{self.deadline}s" if bare else self.deadline}
-        return None if horizon is None else {"kind": "linear", "value": value, "slots": 2 * horizon}
+        if horizon is None:
+            return {"kind": Unstated.name} if self.value is None else None
+        return {"kind": "linear", "value": value, "slots": 2 * horizon}
 
 
 class JobEntry(JobSpec):
@@ -432,7 +434,8 @@ def plain_job(job: Job) -> Values:
             if value != cell.omit:
                 plain[name] = cell.write(value)
         elif name == "utility":
-            plain[name] = {"kind": job.utility.name} | {part: float(v) for part, v in vars(job.utility).items()}
+            if job.utility.kind != Unstated.kind:
+                plain[name] = {"kind": job.utility.name} | {part: float(v) for part, v in vars(job.utility).items()}
         elif name == "user":
             plain |= {name: value} if value else {}
         elif name == "tags":
