@@ -271,6 +271,19 @@ class PlaceSpec(PricedSpec):
         return build(self)
 
 
+class WhatIfSpec(PlaceSpec):
+    """One policy as it is (the first of `policy`), and what would be other."""
+
+    add: int | None = setting(None, "So many machines more, or fewer: --add=-1. (default: 1)", "What if", "COUNT")
+    machine: str | None = setting(None, "Of this name or type.", "What if", "NAME")
+    instead: str | None = setting(None, "Another policy instead of --policy.", "What if", "NAME")
+
+    @field_validator("instead")
+    @classmethod
+    def _one(cls, value: str | None) -> str | None:
+        return value if value is None else whole_reference(value) if ".py" in value else known_policy(value)
+
+
 class SweepSpec(PlaceSpec):
     """The same comparison with so many seeds."""
 
