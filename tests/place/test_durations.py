@@ -1,4 +1,4 @@
-"""What is learnt of durations, user by user: values by hand, what is planned by them, and which promise they leave standing."""
+"""What is learnt of durations, user by user: by hand, what is planned by them, and which promise they leave standing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ ONE = Cluster((Machine({"gpu": 1}),))
 
 def job(name: str, user: str, work: float, actual: float = 1.0, arrival: int = 0, slots: float = 30.0) -> Job:
     """On one GPU: a sample a slot. Worth 10 by its deadline."""
-    return Job(
-        name, arrival, work, 1, 1.0, {"gpu": 1}, Deadline(10.0, slots), requested=1, actual=actual, user=user
-    )
+    return Job(name, arrival, work, 1, 1.0, {"gpu": 1}, Deadline(10.0, slots), requested=1, actual=actual, user=user)
 
 
 def past(counts: dict[str, int], actual: dict[str, float]) -> Workload:
@@ -61,7 +59,7 @@ def test_srtf_runs_first_what_is_really_short():
 
 
 def test_a_promise_is_planned_by_those_who_overrun_and_never_by_less_than_is_stated():
-    """B's past says half as long again: 4 samples are planned as 6, and the deadline of slot 4 is not promised; one of slot 5
+    """B's past says half as long again: 4 samples are planned as 6, and a deadline in slot 4 is not promised; one in slot 5
     is. A's past says a third: what now really takes all of its 6 is promised slot 5 and done in it."""
     learnt = Durations((1.0, 1.0), {"A": (1 / 3, 1 / 3), "B": (1.5, 1.5)}, 9)
     told = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -166,8 +167,8 @@ def test_the_price_rises_with_what_is_taken():
 
 
 def test_the_least_of_each_kind():
-    """8 workers, 100 samples, worth 100: a policy that takes 2 workers, 30 samples, a worth of 150 or 7 slots more. 100 times
-    1.02 to the 21st is 151.6, to the 20th 148.6."""
+    """8 workers, 100 samples, worth 100: a policy that takes 2 workers, 30 samples, a worth of 150 or 7 slots more. 100
+    times 1.02 to the 21st is 151.6, to the 20th 148.6."""
     one, cluster = job("a", 100, 8, utility=Deadline(100.0, 4.0)), gpus(8)
 
     def taken(form: Job) -> bool:
@@ -195,7 +196,9 @@ def test_a_policy_of_anybodys_is_asked_through_its_arrivals():
 
         def arrive(self, j: int) -> None:
             state = ADMITTED if self.wide[j] <= 3 else REFUSED
-            self.run.decide(j, state, "" if state == ADMITTED else "no_capacity", worth=7.0, cost=2.0, due=self.run.now + 4)
+            self.run.decide(
+                j, state, "" if state == ADMITTED else "no_capacity", worth=7.0, cost=2.0, due=self.run.now + 4
+            )
 
         def slot(self) -> None: ...
 
@@ -209,7 +212,9 @@ def test_a_policy_of_anybodys_is_asked_through_its_arrivals():
         def start(self, run: Execution, seed: int) -> Session:
             return Session(run)
 
-    result = simulate(gpus(8), [job("a", 4, 2), job("b", 4, 4, arrival=2), job("c", 4, 4, arrival=2)], Narrow(), slots=10)
+    result = simulate(
+        gpus(8), [job("a", 4, 2), job("b", 4, 4, arrival=2), job("c", 4, 4, arrival=2)], Narrow(), slots=10
+    )
     told = explain(result, "b")
     assert [(one.words, one.payoff, one.due) for one in told.changes] == [("at most 3 workers", 5.0, 6)]
     assert "It would have been promised on arrival with at most 3 workers, done by slot 6." in told.text()
@@ -367,3 +372,30 @@ def test_a_run_that_does_not_repeat_is_refused():
     other = replace(result, policy=placers.PDORS(prices=prices.Fixed({"gpu": 1000.0})))
     with refused("policy.repeat", "'a'"):
         explain(other, "b")
+
+
+def test_a_session_that_cannot_be_copied_is_refused():
+    """One holds a lock; another reaches the run from inside a function, past any copy."""
+
+    class Session:
+        def __init__(self, run: Execution, held: object) -> None:
+            self.arrive, self.held = lambda j: run.decide(j, REFUSED, "no_capacity"), held
+
+        def slot(self) -> None: ...
+
+        def finished(self, job: int) -> None: ...
+
+        def unfinished(self, job: int) -> None: ...
+
+    @dataclass(frozen=True)
+    class Refusing:
+        held: object
+        label: str = "Refusing"
+        colour: str = "#000000"
+
+        def start(self, run: Execution, seed: int) -> Any:
+            return Session(run, self.held() if callable(self.held) else self.held)
+
+    for held in (Lock, None):
+        with refused("policy.copy", "Refusing"):
+            explain(simulate(gpus(2), [job("a", 1, 1)], Refusing(held), slots=5), "a")

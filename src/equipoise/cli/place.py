@@ -180,12 +180,7 @@ def explain(
 @app.command("whatif")
 @with_options(WhatIfSpec)
 def whatif(
-    chosen: Chosen,
-    jobs: Jobs = None,
-    run: Run = None,
-    config: File = None,
-    out: Out = Path("runs"),
-    json: Json = False,
+    chosen: Chosen, jobs: Jobs = None, run: Run = None, config: File = None, out: Out = Path("runs"), json: Json = False
 ) -> None:
     """One more machine, or another policy: what changes, and for whom? `--add 1 --machine a100`, `--instead fifo`."""
     from equipoise.place.whatif import whatif

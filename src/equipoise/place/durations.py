@@ -1,8 +1,8 @@
 """How long jobs really take over what they state, learnt from history user by user, and what is planned for them then.
 
-A policy that promises plans the 90 % quantile, and never less than a job states: who keeps to his statement is done by the date
-he was promised, whatever others of that name did before. The certificate measures by the statement, never by what was learnt. A
-policy without promises only orders by it: it plans the median, also where that is less.
+A policy that promises plans the 90 % quantile, and never less than a job states: who keeps to his statement is done by the
+date he was promised, whatever he did before. The certificate measures by the statement, never by what was learnt. A policy
+without promises only orders by it: it plans the median, also where that is less.
 """
 
 from __future__ import annotations

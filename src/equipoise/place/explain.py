@@ -196,7 +196,8 @@ def _replay(result: Result, j: int) -> _Seen:
     def watch(run: Execution, session: Session, arriving: int) -> None:
         if arriving == j:
             _same_run(result, run, j)
-            seen.changes = changes_of(ways, _by_arrival(result, run, session, {id(f): j + 1 + k for k, f in enumerate(forms)}))
+            number = {id(form): j + 1 + k for k, form in enumerate(forms)}
+            seen.changes = changes_of(ways, _by_arrival(result, run, session, number))
             if isinstance(session, PDORSSession):
                 _look(seen, run, session, j)
             raise _Stop
@@ -209,25 +210,30 @@ def _replay(result: Result, j: int) -> _Seen:
 
 def _by_arrival(result: Result, run: Execution, session: Session, number: dict[int, int]) -> Ask:
     """Let a form of the job (its number in the run, by the form's id) arrive on a copy, and read what it is told."""
-    kept = result.policy, run.cluster, run.jobs, *run.arrays, *run.cells, *(told for log in run.decisions for told in log)
+    kept = [result.policy, run.cluster, run.jobs, *run.arrays, *run.cells, *(d for log in run.decisions for d in log)]
+    promises = getattr(result.policy, "promises", False)
 
     def ask(form: Form) -> tuple[float | None, int | None] | None:
         memo: dict[int, object] = {id(one): one for one in kept}  # nobody changes these: not copied
         memo[id(run._archive)] = []  # what was carried out is counted already
+        j, why = number[id(form)], ""
         try:
             there, asked = copy.deepcopy((run, session), memo)
         except TypeError as error:
+            why = str(error)
+        else:
+            asked.arrive(j)
+            why = "what it does reaches the run it was copied from" if run.decisions[j] else ""
+        if why:
             raise InputError(
-                f"{result.policy.label}: its session cannot be copied ({error}), and explain tries other forms of the job on "
-                "copies; give what cannot be copied a __deepcopy__",
+                f"{result.policy.label}: its session cannot be copied ({why}), and explain tries other forms of the job "
+                "on copies; give it a __deepcopy__",
                 code="policy.copy",
-            ) from None
-        j = number[id(form)]
-        asked.arrive(j)
+            )
         if not there.decisions[j]:
             asked.slot()
         told = there.decisions[j][-1] if there.decisions[j] else None
-        if not getattr(result.policy, "promises", False):
+        if not promises:
             return None if told is not None and told.state == REFUSED else (None, None)
         return (told.worth - told.cost, told.due) if told is not None and told.state == ADMITTED else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from equipoise.place.execution import (
     REFUSED,
     fastest,
 )
-from equipoise.place.job import MOST_WORTH, Job
+from equipoise.place.job import MOST_WORTH, Deadline, Job, utility
 from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.units import MILLI, count, show
 
@@ -68,8 +68,11 @@ class Way(NamedTuple):
     enough: bool = False
 
 
-Ask = Callable[[Form], tuple[float | None, int | None] | None]  # payoff and slot promised of a form that is taken, or None
+Ask = Callable[
+    [Form], tuple[float | None, int | None] | None
+]  # payoff and slot promised of a form that is taken, or None
 WORTHS = 1.02 ** np.arange(1, 234)  # times the worth stated: to a hundredfold, in steps of 2 %
+SLOTS = (*range(1, 65), *(round(64 * 1.05**n) for n in range(1, 200)))  # later: each to 64, from there in steps of 5 %
 WIDTHS = 32  # up to so many workers each width is tried, beyond that every half
 LATER = {"deadline": "slots", "linear": "slots", "sigmoid": "middle"}  # the time of each kind of utility
 
@@ -82,27 +85,32 @@ def ways_of(job: Job, cluster: Cluster, window: int) -> list[Way]:
         if fitting is None:
             return []
         base = Form(*fitting)
-    utility, widest = job.utility, arrays_of(job.but(**base.changes), cluster).widest
+    stated, widest = job.utility.as_dict(), arrays_of(job.but(**base.changes), cluster).widest
 
-    def way(forms: Iterable[tuple[str, dict[str, object]]], *, rising: bool = False, exact: bool = False) -> Way:
-        each = (Form(f"{base.words} and {words}" if base.words else words, base.changes | new) for words, new in forms)
-        return Way(tuple(each), rising, exact)
+    def way(forms: Iterable[tuple[str, Mapping[str, object]]], *, rising: bool = False, exact: bool = False) -> Way:
+        begun = f"{base.words} and " if base.words else ""
+        return Way(tuple(Form(begun + words, {**base.changes, **new}) for words, new in forms), rising, exact)
+
+    def other(**changes: float) -> dict[str, object]:
+        return {"utility": utility(stated | changes)}
 
     found = [Way((base,), enough=True)] if base.changes else []
-    if (value := getattr(utility, "value", 0.0)) > 0.0:
-        worths = (float(f"{min(value * times, MOST_WORTH):.4g}") for times in WORTHS)
-        more = ((f"a worth of at least {v:.4g} (now {value:.4g})", {"utility": replace(utility, value=v)}) for v in worths)
+    value, name = getattr(job.utility, "value", 0.0), LATER.get(job.utility.name)
+    if value > 0.0:
+        worths = [float(f"{min(value * times, MOST_WORTH):.4g}") for times in WORTHS]
+        more = ((f"a worth of at least {v:.4g} (now {value:.4g})", other(value=v)) for v in worths)
         found.append(way(more, rising=True, exact=True))
-    if (time := LATER.get(utility.name)) is not None:
-        what = "a deadline" if utility.name == "deadline" else "a worth that falls"
-        slots = sorted({k for k in (*range(1, 65), *(round(64 * 1.05**n) for n in range(1, 200))) if k <= window})
-        later = (replace(utility, **{time: getattr(utility, time) + k}) for k in slots)
-        terms = ((f"{what} {count(k, 'slot')} later", {"utility": form}) for k, form in zip(slots, later, strict=True))
-        found.append(way(terms, rising=True))
+    if name is not None:
+        what, time = (
+            "a deadline" if isinstance(job.utility, Deadline) else "a worth that falls",
+            getattr(job.utility, name),
+        )
+        later = ((f"{what} {count(k, 'slot')} later", other(**{name: time + k})) for k in SLOTS if k <= window)
+        found.append(way(later, rising=True))
     widths = range(widest - 1, 0, -1) if widest <= WIDTHS else [widest >> k for k in range(1, widest.bit_length())]
-    asked = job.requested or widest
-    narrow = ({"most": w} | ({} if job.requested is None else {"requested": min(asked, w)}) for w in widths)
-    found.append(way((f"at most {count(w, 'worker')}", new) for w, new in zip(widths, narrow, strict=True)))
+    asked = {} if job.requested is None else {"requested": job.requested}
+    narrow = ({"most": w} | {name: min(width, w) for name, width in asked.items()} for w in widths)
+    found.append(way((f"at most {count(new['most'], 'worker')}", new) for new in narrow))
     less = ((f"{percent} % of the work", {"work": job.work * percent / 100}) for percent in range(99, 0, -1))
     return [*found, way(less, rising=True)]
 

@@ -283,8 +283,9 @@ def _learnt(
     median, most = found.overall
     users = sum(1 for user in found.users if user)
     notes.add(
-        f"durations: of {found.jobs:,} past jobs half took at most {median:.2f} and 90 % at most {most:.2f} of what they stated; "
-        f"planned by user ({users:,} known), and where a date is promised never less than stated (--no-learn-durations)"
+        f"durations: of {found.jobs:,} past jobs half took at most {median:.2f} and 90 % at most {most:.2f} of what "
+        f"they stated; planned by user ({users:,} known), but never less than stated where a date is promised "
+        "(--no-learn-durations)"
     )
     return replace(jobs, durations=found), tuple(replace(one, durations=found) for one in past)
 

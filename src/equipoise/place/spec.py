@@ -145,7 +145,7 @@ class PricedSpec(SceneSpec):
     )
     learn_durations: bool | None = setting(
         None,
-        "Plan by how long jobs of the same user took in history over what they stated. (default: where any took another time)",
+        "Plan by how long jobs of the same user took in history over what they stated. (default: where any took another)",
         "Prices",
     )
     prices: str = setting("best", f"{', '.join(PRICES.names())}, or a file of `place calibrate`.", "Prices", "KIND")

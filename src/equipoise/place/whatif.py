@@ -95,7 +95,9 @@ def with_machines(cluster: Cluster, add: int, name: str | None) -> Cluster:
         raise unknown_name("machine", str(name), sorted(set().union(*names)))
     has = entries[k].count
     if has + add < 0 or cluster.size + add < 1:
-        raise InputError(f"--add {add}: the cluster has {count(has, 'machine')} of {entries[k].name}", code="machine.count")
+        raise InputError(
+            f"--add {add}: the cluster has {count(has, 'machine')} of {entries[k].name}", code="machine.count"
+        )
     entries[k : k + 1] = [replace(entries[k], count=has + add)] if has + add else []
     return replace(cluster, machines=tuple(entries))
 
@@ -113,7 +115,9 @@ def whatif(spec: WhatIfSpec, *, compared: Callable[[PlaceScene], PlaceComparison
     names = [spec.policy[0], *([spec.instead] if spec.instead else [])]
     add = spec.add if spec.add is not None else int(spec.machine is not None)
     if not add and len(set(names)) == 1:
-        raise InputError("nothing is other: say --add COUNT of --machine NAME, or --instead POLICY", code="whatif.nothing")
+        raise InputError(
+            "nothing is other: say --add COUNT of --machine NAME, or --instead POLICY", code="whatif.nothing"
+        )
     told = spec.model_copy(update={"policy": names, "baseline": None, "bound": False})
     scene = build(told)
     cluster = with_machines(scene.cluster, add, spec.machine) if add else scene.cluster

@@ -183,7 +183,9 @@ def whatif_blocks(document: Document) -> list[Table | Text | Bullets]:
     """What the terminal shows of `place whatif`: both runs side by side, whose dates move, who gains and who loses."""
     told, (now, then) = document.result, document.rows("rows")
     names = [name for name in now if isinstance(now[name], int | float) and isinstance(then[name], int | float)]
-    rows = [{"name": MEASURES.get(name, name.replace("_", " ")), "now": now[name], "then": then[name]} for name in names]
+    rows = [
+        {"name": MEASURES.get(name, name.replace("_", " ")), "now": now[name], "then": then[name]} for name in names
+    ]
     columns = [
         Column("", "left", of=itemgetter("name")),
         Column("now", of=lambda row: number(row["now"])),
