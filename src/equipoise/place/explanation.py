@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +20,7 @@ from equipoise.place.execution import (
     REFUSED,
     fastest,
 )
-from equipoise.place.job import MOST_WORTH, Deadline, Job, utility
+from equipoise.place.job import MOST_WORTH, Job, utility
 from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.units import MILLI, count, show
 
@@ -55,91 +55,72 @@ class Form(NamedTuple):
     """A job as it might have come."""
 
     words: str
-    changes: dict[str, object]
+    changes: Mapping[str, object]
 
 
 class Way(NamedTuple):
-    """One kind of change, the least first. `rising`: where one form is taken, so should those after it. `enough`: the ways
-    after it go further, and are not needed where it is taken."""
+    """One kind of change, the least first. `rising`: where one form is taken, so should those after it."""
 
-    forms: tuple[Form, ...]
+    forms: Sequence[Form]
     rising: bool = False
     exact: bool = False
-    enough: bool = False
 
 
-Ask = Callable[
-    [Form], tuple[float | None, int | None] | None
-]  # payoff and slot promised of a form that is taken, or None
+Ask = Callable[[Form], tuple[float | None, int | None] | None]  # payoff and slot promised of a form that is taken
 WORTHS = 1.02 ** np.arange(1, 234)  # times the worth stated: to a hundredfold, in steps of 2 %
 SLOTS = (*range(1, 65), *(round(64 * 1.05**n) for n in range(1, 200)))  # later: each to 64, from there in steps of 5 %
 WIDTHS = 32  # up to so many workers each width is tried, beyond that every half
-LATER = {"deadline": "slots", "linear": "slots", "sigmoid": "middle"}  # the time of each kind of utility
+LATER = {
+    "deadline": ("slots", "a deadline"),
+    "linear": ("slots", "a worth that falls"),
+    "sigmoid": ("middle", "a worth that falls"),
+}
 
 
 def ways_of(job: Job, cluster: Cluster, window: int) -> list[Way]:
-    """What its owner could change: a demand that fits no machine; then worth, time (at most `window` slots), width, work."""
-    base = Form("", {})
-    if fastest(cluster.capacity, cluster.counts, arrays_of(job, cluster)) <= 0.0:
-        fitting = next(_fitting(cluster, job), None)
-        if fitting is None:
-            return []
-        base = Form(*fitting)
-    stated, widest = job.utility.as_dict(), arrays_of(job.but(**base.changes), cluster).widest
-
-    def way(forms: Iterable[tuple[str, Mapping[str, object]]], *, rising: bool = False, exact: bool = False) -> Way:
-        begun = f"{base.words} and " if base.words else ""
-        return Way(tuple(Form(begun + words, {**base.changes, **new}) for words, new in forms), rising, exact)
-
-    def other(**changes: float) -> dict[str, object]:
-        return {"utility": utility(stated | changes)}
-
-    found = [Way((base,), enough=True)] if base.changes else []
-    value, name = getattr(job.utility, "value", 0.0), LATER.get(job.utility.name)
-    if value > 0.0:
-        worths = [float(f"{min(value * times, MOST_WORTH):.4g}") for times in WORTHS]
-        more = ((f"a worth of at least {v:.4g} (now {value:.4g})", other(value=v)) for v in worths)
-        found.append(way(more, rising=True, exact=True))
-    if name is not None:
-        what, time = (
-            "a deadline" if isinstance(job.utility, Deadline) else "a worth that falls",
-            getattr(job.utility, name),
-        )
-        later = ((f"{what} {count(k, 'slot')} later", other(**{name: time + k})) for k in SLOTS if k <= window)
-        found.append(way(later, rising=True))
+    """What its owner could change: worth, time (at most `window` slots), width, work; or a demand that fits no machine."""
+    arrays = arrays_of(job, cluster)
+    less = [Form(f"{percent} % of the work", {"work": job.work * percent / 100}) for percent in range(99, 0, -1)]
+    if fastest(cluster.capacity, cluster.counts, arrays) <= 0.0:
+        fits = next(_fitting(cluster, job), None)
+        both = [Form(f"{fits.words} and {words}", {**fits.changes, **new}) for words, new in less] if fits else []
+        return [Way([fits, *both], rising=True)] if fits else []
+    stated, value = job.utility.as_dict(), getattr(job.utility, "value", 0.0)
+    more = []
+    for v in (float(f"{min(value * times, MOST_WORTH):.4g}") for times in WORTHS if value > 0.0):
+        more.append(Form(f"a worth of at least {v:.4g} (now {value:.4g})", {"utility": utility(stated | {"value": v})}))
+    later = []
+    if job.utility.name in LATER:
+        name, what = LATER[job.utility.name]
+        time = getattr(job.utility, name)
+        forms = ((k, {"utility": utility(stated | {name: time + k})}) for k in SLOTS if k <= window)
+        later = [Form(f"{what} {count(k, 'slot')} later", new) for k, new in forms]
+    widest = arrays.widest
     widths = range(widest - 1, 0, -1) if widest <= WIDTHS else [widest >> k for k in range(1, widest.bit_length())]
-    asked = {} if job.requested is None else {"requested": job.requested}
-    narrow = ({"most": w} | {name: min(width, w) for name, width in asked.items()} for w in widths)
-    found.append(way((f"at most {count(new['most'], 'worker')}", new) for new in narrow))
-    less = ((f"{percent} % of the work", {"work": job.work * percent / 100}) for percent in range(99, 0, -1))
-    return [*found, way(less, rising=True)]
+    asked = job.requested or widest
+    narrow = [Form(f"at most {count(w, 'worker')}", {"most": w, "requested": min(asked, w)}) for w in widths]
+    return [Way(more, rising=True, exact=True), Way(later, rising=True), Way(narrow), Way(less, rising=True)]
 
 
 def changes_of(ways: Iterable[Way], ask: Ask) -> tuple[Change, ...]:
     """Of each way the least change that is taken: found by halving where it is rising, else tried in order."""
-    found = []
-    for way in ways:
-        if (change := _least(way, ask)) is not None:
-            found.append(change)
-            if way.enough:
-                break
-    return tuple(found)
+    return tuple(change for way in ways if (change := _least(way, ask)) is not None)
 
 
 def _least(way: Way, ask: Ask) -> Change | None:
-    low, high = -1, len(way.forms) - 1  # what is taken first lies between
-    answer = ask(way.forms[high]) if way.rising else None
-    while answer is not None and high - low > 1:
+    tried = ((form, ask(form)) for form in (way.forms[-1:] if way.rising else way.forms))
+    found = next(((form, answer) for form, answer in tried if answer is not None), None)
+    low, high = -1, len(way.forms) - 1  # the least that is taken lies between
+    while way.rising and found is not None and high - low > 1:
         middle = (low + high) // 2
-        sooner = ask(way.forms[middle])
-        low, high, answer = (middle, high, answer) if sooner is None else (low, middle, sooner)
-    while not way.rising and answer is None and low < high:
-        low += 1
-        answer = ask(way.forms[low])
-    return None if answer is None else Change(*way.forms[high if way.rising else low], *answer, way.exact)
+        if (answer := ask(way.forms[middle])) is None:
+            low = middle
+        else:
+            high, found = middle, (way.forms[middle], answer)
+    return None if found is None else Change(*found[0], *found[1], way.exact)
 
 
-def _fitting(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, object]]]:
+def _fitting(cluster: Cluster, job: Job) -> Iterator[Form]:
     """Demands cut to what a machine has: the machine that comes nearest, then the others."""
     for k in _nearest(cluster, cluster.demand(job.worker, job.id) + cluster.demand(job.server or {}, job.id)):
         has = dict(zip(cluster.resources, cluster.capacity[k].tolist(), strict=True))
@@ -155,7 +136,7 @@ def _fitting(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, object
             form = job.but(**changes)
             if changes and fastest(cluster.capacity, cluster.counts, arrays_of(form, cluster)) > 0.0:
                 parts = [f"a {part} of {_shown(getattr(form, part))}" for part in changes]
-                yield " and ".join(parts), changes
+                yield Form(" and ".join(parts), changes)
                 return
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from equipoise.certificate import Certificate
 from equipoise.document import Document, Row, look_of
 from equipoise.errors import InputError, unknown_name
 from equipoise.place.cluster import Cluster
@@ -55,31 +54,26 @@ class WhatIf(AnyResult):
                 rows.append((("gained", "lost", "date").index(row["change"]), -abs(more), -abs(sooner), j, row))
         return [row for *_, row in sorted(rows, key=lambda found: found[:4])]
 
-    @cached_property
-    def certificate(self) -> Certificate:
-        """Both runs recomputed."""
-        return merged({NOW: self.now.certificate(), THEN: self.then.certificate()}, of="runs")
-
     def document(self, *, certify: bool = True) -> Document:
         """Plain values: a row for each run, whose dates move, and every job that is other."""
-        runs = {NOW: self.now, THEN: self.then}
-        table = [
-            {"case": case, "machines": run.cluster.size} | {k: v for k, v in run.row.items() if k not in TIMES}
-            for case, run in runs.items()
-        ]
-        kinds = {kind: [row for row in self.changes if row["change"] == kind] for kind in ("gained", "lost")}
-        both = [(row["due_before"], row["due_after"]) for row in self.changes]
-        dates = {"earlier": sum(a is not None and b is not None and b < a for a, b in both)}
-        dates["later"] = sum(a is not None and b is not None and b > a for a, b in both)
-        dates |= {"only then": sum(a is None and b is not None for a, b in both)}
-        dates |= {"only now": sum(a is not None and b is None for a, b in both)}
+        runs, changes = {NOW: self.now, THEN: self.then}, self.changes
+        rows = []
+        for case, run in runs.items():
+            row = {name: value for name, value in run.row.items() if name not in TIMES}
+            rows.append({"case": case, "machines": run.cluster.size} | row)
+        both = [(row["due_before"], row["due_after"]) for row in changes]
+        told = [(now, then) for now, then in both if now is not None and then is not None]
+        dates = {"earlier": sum(then < now for now, then in told), "later": sum(then > now for now, then in told)}
+        dates |= {"only then": sum(now is None and then is not None for now, then in both)}
+        dates |= {"only now": sum(now is not None and then is None for now, then in both)}
         result: Row = {"words": self.words, "jobs": len(self.now.jobs), "slot": float(self.now.jobs.slot)}
-        result |= {"rows": table, "dates": dates, "notes": list(self.notes)}
-        result |= {"jobs_gained": len(kinds["gained"]), "jobs_lost": len(kinds["lost"])}
-        result |= {kind: rows[:TOLD] for kind, rows in kinds.items()}
-        tables = {"changes": [{name: None if v == "" else v for name, v in row.items()} for row in self.changes]}
+        result |= {"rows": rows, "dates": dates, "notes": list(self.notes)}
+        for kind in ("gained", "lost"):
+            found = [row for row in changes if row["change"] == kind]
+            result |= {f"jobs_{kind}": len(found), kind: found[:TOLD]}
+        certificate = merged({case: run.certificate() for case, run in runs.items()}, of="runs") if certify else None
+        tables = {"changes": [{name: None if v == "" else v for name, v in row.items()} for row in changes]}
         looks = {run.policy.label: look_of(run.policy) for run in runs.values()}
-        certificate = self.certificate if certify else None
         return Document("place whatif", result, certificate, self.settings(), tables, looks=looks)
 
 
