@@ -140,6 +140,19 @@ def test_room_only_when_it_is_worth_nothing():
     assert "only when finishing it is worth nothing" in told.text()
 
 
+def test_elasticflow_is_asked_as_pdors_is():
+    """The same 4 GPUs, full of a job with a deadline in slot 7: of the one that must end in slot 3 not 1 % has room, at any
+    width or worth; 5 slots later it ends in slot 8."""
+    jobs = [job("big", 32, 4, utility=Deadline(9.0, 7.0)), job("late", 4, 4, utility=Deadline(5.0, 3.0))]
+    result = simulate(gpus(4), jobs, placers.ElasticFlow(), slots=10)
+    told = explain(result, "late")
+    assert (told.reason, [(one.words, one.due) for one in told.changes]) == (
+        "no_capacity",
+        [("a deadline 5 slots later", 8)],
+    )
+    taken_with_every_change(result, told)
+
+
 def test_a_price_it_would_not_pay():
     """8 GPU-slots at 1 against a worth of 4. Three are the most it gains by (four pay nothing): 37 % of 8 is 2.96. For all 8
     the worth must be over 8: 4 times 1.02 to the 36th is 8.16 (the 35th: 8.00 as rounded, which pays nothing)."""
