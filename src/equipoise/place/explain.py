@@ -215,7 +215,7 @@ def _by_arrival(result: Result, run: Execution, session: Session, number: dict[i
 
     def ask(form: Form) -> tuple[float | None, int | None] | None:
         memo: dict[int, object] = {id(one): one for one in kept}  # nobody changes these: not copied
-        memo[id(run._archive)] = []  # what was carried out is counted already
+        memo[id(run._archive)] = list(run._archive)  # its rows neither
         j, why = number[id(form)], ""
         try:
             there, asked = copy.deepcopy((run, session), memo)
