@@ -461,7 +461,9 @@ def test_what_if_of_a_run_folder_is_shown_and_loads_back(place, tmp_path):
     assert place("jobs.yaml", "--cluster", "cluster.yaml", "--policy", "fifo,drf", "--no-bound", "--no-report")[0] == 0
     code, out, err = place("whatif", "--run", str(only_folder(tmp_path)), "--instead", "srtf", "--out", "other")
     assert code == 0, err
-    assert "SRTF instead of FIFO" in out and "As it is, and as it would be" in out and "Dates promised: 0 earlier" in out
+    assert (
+        "SRTF instead of FIFO" in out and "As it is, and as it would be" in out and "Dates promised: 0 earlier" in out
+    )
     (folder,) = (tmp_path / "other").iterdir()
     found = load(folder)
     assert [(row["case"], row["policy"]) for row in found.rows("rows")] == [("now", "FIFO"), ("then", "SRTF")]

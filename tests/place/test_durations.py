@@ -98,6 +98,8 @@ def test_place_learns_where_history_knows_whose_durations_were_wrong(tmp_path):
     assert scene.jobs.durations is not None and scene.jobs.durations.overall == pytest.approx((2 / 3, 1.0))
     assert any("half took at most 0.67 and 90 % at most 1.00" in note for note in scene.notes)
     assert PlaceSpec(**given, learn_durations=False).build().jobs.durations is None
+    nobodys = PlaceSpec(policy="pdors:recalled", wrong=0.5, bound=False)
+    assert nobodys.build().jobs.durations is None
     honest = {**given, "history": given["jobs"]}
     assert PlaceSpec(**(honest | {"history": None, "policy": "srtf"})).build().jobs.durations is None
     asked = PlaceSpec(**(honest | {"history": None, "policy": "srtf", "learn_durations": True})).build()

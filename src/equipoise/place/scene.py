@@ -275,8 +275,8 @@ def _disturbed(spec: SceneSpec, jobs: Workload, stream: int) -> Workload:
 def _learnt(
     spec: PricedSpec, jobs: Workload, past: tuple[Workload, ...], notes: Notes
 ) -> tuple[Workload, tuple[Workload, ...]]:
-    """Both with what history says of durations: unless told, where any were wrong."""
-    wrong = any(job.actual != 1.0 for one in past for job in one)
+    """Both with what history says of durations: unless told, where it knows whose were wrong."""
+    wrong = any(job.user and job.actual != 1.0 for one in past for job in one)
     found = learn_durations(past) if spec.learn_durations or (spec.learn_durations is None and wrong) else None
     if found is None:
         return jobs, past

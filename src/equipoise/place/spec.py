@@ -147,7 +147,7 @@ class PricedSpec(SceneSpec):
     )
     learn_durations: bool | None = setting(
         None,
-        "Plan by how long jobs of the same user took in history over what they stated. (default: where any took another)",
+        "Plan by how long jobs of the same user took in history over what they stated. (default: where history has users)",
         "Prices",
     )
     prices: str = setting("best", f"{', '.join(PRICES.names())}, or a file of `place calibrate`.", "Prices", "KIND")
@@ -319,7 +319,11 @@ def known_policy(name: str) -> str:
     plain, known = plain.removesuffix("-style"), placer_names()
     if plain not in known:
         raise unknown_name("policy", name.lower(), [*known, EVERY])
-    kinds = (*PRICES.names(), PLAIN) if plain == "pdors" else cast("Sequence[str]", PLACERS.find(plain).facts.get("kinds", ()))
+    kinds = (
+        (*PRICES.names(), PLAIN)
+        if plain == "pdors"
+        else cast("Sequence[str]", PLACERS.find(plain).facts.get("kinds", ()))
+    )
     if colon and not kinds:
         raise InputError(f"{name!r}: {plain} comes in no kinds, as pdors does: pdors:recalled")
     if colon and kind not in kinds:
