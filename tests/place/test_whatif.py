@@ -79,9 +79,14 @@ def test_it_loads_back(tmp_path):
 
 
 def test_machines_more_and_fewer():
-    """Of one entry the count changes, and with none left it is gone; the others stay as they are."""
+    """Those that come are an entry of their own; of those that go the count falls, and with none left the entry is gone."""
     two = Cluster((Machine({"gpu": 8}, 2, "big"), Machine({"gpu": 1}, 1, "small")))
-    assert [(m.name, m.count) for m in with_machines(two, 3, "small").machines] == [("big", 2), ("small", 4)]
+    assert [(m.name, m.count) for m in with_machines(two, 3, "small").machines] == [
+        ("big", 2),
+        ("small", 1),
+        ("small-more", 3),
+    ]
+    assert [(m.name, m.count) for m in with_machines(two, -1, "big").machines] == [("big", 1), ("small", 1)]
     assert [(m.name, m.count) for m in with_machines(two, -2, "big").machines] == [("small", 1)]
     with refused("unknown", "'huge'"):
         with_machines(two, 1, "huge")

@@ -92,7 +92,10 @@ def with_machines(cluster: Cluster, add: int, name: str | None) -> Cluster:
         raise InputError(
             f"--add {add}: the cluster has {count(has, 'machine')} of {entries[k].name}", code="machine.count"
         )
-    entries[k : k + 1] = [replace(entries[k], count=has + add)] if has + add else []
+    if add > 0:  # an entry of their own: the others keep their names, which a calendar may use
+        entries.append(replace(entries[k], count=add, name=f"{entries[k].name}-more"))
+    else:
+        entries[k : k + 1] = [replace(entries[k], count=has + add)] if has + add else []
     return replace(cluster, machines=tuple(entries))
 
 
