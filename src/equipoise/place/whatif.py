@@ -118,7 +118,7 @@ def whatif(spec: WhatIfSpec, *, compared: Callable[[PlaceScene], PlaceComparison
     told = spec.model_copy(update={"policy": names, "baseline": None, "bound": False})
     scene = build(told)
     cluster = with_machines(scene.cluster, add, spec.machine) if add else scene.cluster
-    first, last = scene.placers[0], scene.placers[-1]
+    first, last = scene.placers[0], scene.placers[-1 if spec.instead else 0]
     runs = [
         compared(replace(scene, cluster=on, placers=(placer,), baseline=placer.label)).results[0]
         for on, placer in ((scene.cluster, first), (cluster, last))
