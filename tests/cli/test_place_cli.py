@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
+from equipoise import load
 from equipoise.cli import main
 from equipoise.place.files import read_cluster, read_jobs
 
@@ -455,6 +456,21 @@ def test_explain_names_the_reason(place, tmp_path):
     assert json.loads(place("explain", "j5", "--run", str(only_folder(tmp_path)), "--json")[1])["result"]
 
 
+def test_what_if_of_a_run_folder_is_shown_and_loads_back(place, tmp_path):
+    """Another policy on the jobs of a run: both side by side, who gains and loses, and the same in the folder it leaves."""
+    assert place("jobs.yaml", "--cluster", "cluster.yaml", "--policy", "fifo,drf", "--no-bound", "--no-report")[0] == 0
+    code, out, err = place("whatif", "--run", str(only_folder(tmp_path)), "--instead", "srtf", "--out", "other")
+    assert code == 0, err
+    assert (
+        "SRTF instead of FIFO" in out and "As it is, and as it would be" in out and "Dates promised: 0 earlier" in out
+    )
+    (folder,) = (tmp_path / "other").iterdir()
+    found = load(folder)
+    assert [(row["case"], row["policy"]) for row in found.rows("rows")] == [("now", "FIFO"), ("then", "SRTF")]
+    gained = [row["id"] for row in found.rows("changes") if row["change"] == "gained"]
+    assert len(gained) == found.result["jobs_gained"] and all(name in out for name in gained[:5])
+
+
 def test_calibrated_prices_are_a_file_that_prices_take(place, tmp_path):
     """Every trial is shown, best first; a run with the file calibrates nothing and has its level."""
     common = ("--cluster", "cluster.yaml", "--horizon", "8", "--replan", "0")
@@ -586,6 +602,9 @@ def test_help_lists_the_commands_and_the_options(place):
         (("explain", "j99", "jobs.yaml", "--cluster", "cluster.yaml"), "no job 'j99' among the"),
         (("explain", "j0", "jobs.yaml", "--cluster", "cluster.yaml"), "it is history"),
         (("explain", "j0", "--run", "nowhere"), "nowhere: no run folder of place"),
+        (("whatif", "--policy", "fifo"), "nothing is other"),
+        (("whatif", "--policy", "fifo", "--machine", "huge"), "unknown machine 'huge'"),
+        (("whatif", "--policy", "fifo", "--instead", "srtff"), "did you mean 'srtf'"),
         (("calibrate", "--cluster", "cluster.yaml"), "no history: say --history FILE"),
         (("calibrate", "--prices", "recalled"), "nothing to calibrate"),
         (("import", "jobs.yaml"), "is in our own format already"),

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ import typer
 from equipoise.cli.options import Address, File, Json, Out, Spread, Workers, application, spreading, with_options
 from equipoise.cli.output import LINE_SECONDS, Meter, metered, naming_faults, run_folder, show_choices, tell, warn
 from equipoise.errors import InputError
-from equipoise.place.spec import BoundSpec, PlaceSpec, PricedSpec, SceneSpec, SweepSpec
+from equipoise.place.spec import BoundSpec, PlaceSpec, PricedSpec, SceneSpec, SweepSpec, WhatIfSpec
 
 if TYPE_CHECKING:
     from equipoise.place.compare import PlaceComparison, Progress
@@ -29,7 +30,7 @@ app = application(DEFAULT)
 Jobs = Annotated[
     str | None, typer.Argument(help="Jobs: YAML, JSON or CSV of our own format, or a trace.", metavar="JOBS")
 ]
-Run = Annotated[Path | None, typer.Option(help="A run folder: explain what was decided in it.", metavar="FOLDER")]
+Run = Annotated[Path | None, typer.Option(help="A run folder: its jobs, cluster and first policy.", metavar="FOLDER")]
 Chosen = dict[str, object]
 
 
@@ -167,22 +168,33 @@ def explain(
     json: Json = False,
 ) -> None:
     """Why a job waited or was refused: the prices it met, its best schedule, when it would fit, what would be admitted."""
-    if run is not None and config is not None:
-        raise InputError("--run and --config are both given; keep one: a run folder holds its config.yaml")
-    if run is not None and not (run / "config.yaml").is_file():
-        raise InputError(f"{run}: no run folder of place: it has no config.yaml")
-    if run is None and config is None:
-        chosen = {"policy": "pdors"} | chosen
     from equipoise.document import Document
     from equipoise.place.explain import explain
 
-    asked = PlaceSpec.read(run / "config.yaml" if run is not None else config, _with_jobs(chosen, jobs))
+    asked = PlaceSpec.read(*_of_one(chosen, jobs, run, config))
     spec = asked.model_copy(update={"policy": asked.policy[:1], "bound": False, "baseline": None})
     scene = asked.build()
     scene.refuse_unknown_job(job)
     alone = replace(scene, placers=scene.placers[:1], baseline=scene.placers[0].label, bound=False)
     found = explain(_compared(alone, quiet=json).results[0], job)  # a run repeats exactly
     tell(Document("place explain", found.as_dict(), config=spec.plain()), json, last=found.text())
+
+
+@app.command("whatif")
+@with_options(WhatIfSpec)
+def whatif(
+    chosen: Chosen, jobs: Jobs = None, run: Run = None, config: File = None, out: Out = Path("runs"), json: Json = False
+) -> None:
+    """One more machine, or another policy: what changes, and for whom? `--add 1 --machine a100`, `--instead fifo`."""
+    from equipoise.place.whatif import whatif
+    from equipoise.present.place import whatif_blocks
+
+    spec = WhatIfSpec.read(*_of_one(chosen, jobs, run, config))
+    with run_folder(out, "place-whatif", spec, spec.policy) as folder:
+        found = whatif(spec, compared=partial(_compared, quiet=json))
+        found.save(folder, report=False)
+    document = found.document()
+    tell(document, json, *whatif_blocks(document), last=folder / "result.json")
 
 
 @app.command("calibrate")
@@ -244,6 +256,17 @@ def _with_jobs(chosen: Chosen, jobs: str | None) -> Chosen:
     if Path(jobs).is_dir():
         raise InputError(f"{jobs} is a folder: name a file of jobs")
     return chosen | {"jobs": jobs}
+
+
+def _of_one(chosen: Chosen, jobs: str | None, run: Path | None, config: Path | None) -> tuple[Path | None, Chosen]:
+    """The settings of a run folder, or else of one policy."""
+    if run is not None and config is not None:
+        raise InputError("--run and --config are both given; keep one: a run folder holds its config.yaml")
+    if run is not None and not (run / "config.yaml").is_file():
+        raise InputError(f"{run}: no run folder of place: it has no config.yaml")
+    if run is None and config is None:
+        chosen = {"policy": "pdors"} | chosen
+    return run / "config.yaml" if run is not None else config, _with_jobs(chosen, jobs)
 
 
 def _compared(scene: PlaceScene, *, quiet: bool, workers: int | None = 1) -> PlaceComparison:

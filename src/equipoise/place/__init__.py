@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from equipoise.place.scene import PlaceScene as PlaceScene
     from equipoise.place.schedule import nodes as nodes, placement_groups as placement_groups
     from equipoise.place.simulate import Placer as Placer, Result as Result, Session as Session, simulate as simulate
-    from equipoise.place.spec import PlaceSpec as PlaceSpec, SweepSpec as SweepSpec
+    from equipoise.place.spec import PlaceSpec as PlaceSpec, SweepSpec as SweepSpec, WhatIfSpec as WhatIfSpec
     from equipoise.place.sweep import Sweep as Sweep, sweep as sweep
     from equipoise.place.verify import verify as verify
+    from equipoise.place.whatif import WhatIf as WhatIf, whatif as whatif
 else:
     lazy(__name__)

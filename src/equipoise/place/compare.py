@@ -180,8 +180,8 @@ class PlaceComparison(AnyResult):
             change = result.utilities - base.utilities
             real = np.abs(change) > SAME * np.maximum(1.0, np.maximum(base.utilities, result.utilities))
             order = np.argsort(-np.abs(change), kind="stable")
-            gained = [self._moved(base, result, int(j)) for j in order if real[j] and change[j] > 0]
-            lost = [self._moved(base, result, int(j)) for j in order if real[j] and change[j] < 0]
+            gained = [moved(base, result, int(j)) for j in order if real[j] and change[j] > 0]
+            lost = [moved(base, result, int(j)) for j in order if real[j] and change[j] < 0]
             gain = result.utility - base.utility
             rows.append(
                 {
@@ -196,19 +196,6 @@ class PlaceComparison(AnyResult):
                 }
             )
         return rows
-
-    def _moved(self, base: Result, result: Result, j: int) -> Row:
-        before, after = base.outcome(j), result.outcome(j)
-        return {
-            "id": after["job"],
-            "arrival": after["arrival"],
-            "utility_before": before["utility"],
-            "utility_after": after["utility"],
-            "finish_before": before["finish"],
-            "finish_after": after["finish"],
-            "state": after["state"],
-            "reason": after["reason"] or ("unfinished" if after["finish"] is None else ""),
-        }
 
     @cached_property
     def hopeless(self) -> dict[str, Row]:
@@ -227,6 +214,21 @@ class PlaceComparison(AnyResult):
             shares = {r: float(p) for r, p, t in zip(self.cluster.resources, part, total, strict=True) if t > 0}
             out[reason] = {"jobs": len(which), "share": len(which) / max(1, len(self.jobs)), "resource_time": shares}
         return out
+
+
+def moved(base: Result, result: Result, j: int) -> Row:
+    """What became of a job in two runs, before and after."""
+    before, after = base.outcome(j), result.outcome(j)
+    return {
+        "id": after["job"],
+        "arrival": after["arrival"],
+        "utility_before": before["utility"],
+        "utility_after": after["utility"],
+        "finish_before": before["finish"],
+        "finish_after": after["finish"],
+        "state": after["state"],
+        "reason": after["reason"] or ("unfinished" if after["finish"] is None else ""),
+    }
 
 
 def usual_baseline(labels: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from numbers import Real
-from typing import Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,6 +17,9 @@ from equipoise._short import short
 from equipoise.errors import InputError, refuse_unknown, refuse_words, unknown_name
 from equipoise.kernels import Floats, Int32s, kernel
 from equipoise.units import Demand as Demand
+
+if TYPE_CHECKING:
+    from equipoise.place.durations import Durations
 
 SIGMOID, DEADLINE, LINEAR, UNSTATED = 0, 1, 2, 3
 MOST_WORTH = 1e12  # a worth or a time beyond this is a slip
@@ -293,6 +296,7 @@ class Workload(Sequence[Job]):
     note: str = ""  # such as "utilities synthesised, seed 7"
     skipped: tuple[Skipped, ...] = ()
     start: str = ""  # the calendar time of slot 0, where known
+    durations: Durations | None = None  # learnt from history: what is planned for jobs over what they state
 
     def __repr__(self) -> str:
         return f"<Workload: {len(self.jobs)} jobs, slots of {self.slot:g} s, {short(self.source)}>"

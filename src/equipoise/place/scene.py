@@ -20,6 +20,7 @@ from equipoise.place.calendar import Calendar
 from equipoise.place.calibrate import needs_history, placer_of, price_kinds
 from equipoise.place.cluster import Cluster
 from equipoise.place.compare import Case, PlaceComparison, Progress, usual_baseline
+from equipoise.place.durations import learn_durations
 from equipoise.place.execution import end_of
 from equipoise.place.job import Workload
 from equipoise.place.simulate import Placer
@@ -110,7 +111,8 @@ class Notes:
 
 def build(spec: PlaceSpec) -> PlaceScene:
     """Read all files, and make the placers, with prices from history."""
-    scene = read_scene(spec, history=any(needs_history(kind) for kind in price_kinds(spec)))
+    needed = bool(spec.learn_durations) or any(needs_history(kind) for kind in price_kinds(spec))
+    scene = read_scene(spec, history=needed)
     placers = tuple(placer_of(spec, scene.history, scene.cluster, name, k) for k, name in enumerate(spec.policy))
     labels = [placer.label for placer in placers]
     if twice := [label for label in labels if labels.count(label) > 1]:
@@ -161,6 +163,8 @@ def read_scene(spec: SceneSpec, *, history: bool) -> PlaceScene:
     if spec.restart:
         notes.add(f"a job loses {spec.restart} whenever it starts, moves or is resized")
     past = tuple(_disturbed(spec, one, k + 1) for k, one in enumerate(past))
+    if isinstance(spec, PricedSpec):
+        jobs, past = _learnt(spec, jobs, past, notes)
     told, skipped = tuple(notes.told), tuple(notes.skipped)
     return PlaceScene(cluster, jobs, past, slots, horizon, told, spec.seed, calendar=calendar, skipped=skipped)
 
@@ -283,6 +287,24 @@ def _disturbed(spec: SceneSpec, jobs: Workload, stream: int) -> Workload:
     if not any(changes):
         return jobs
     return replace(jobs, jobs=tuple(job.but(**change) for job, change in zip(jobs, changes, strict=True)))
+
+
+def _learnt(
+    spec: PricedSpec, jobs: Workload, past: tuple[Workload, ...], notes: Notes
+) -> tuple[Workload, tuple[Workload, ...]]:
+    """Both with what history says of durations: unless told, where it knows whose were wrong."""
+    wrong = any(job.user and job.actual != 1.0 for one in past for job in one)
+    found = learn_durations(past) if spec.learn_durations or (spec.learn_durations is None and wrong) else None
+    if found is None:
+        return jobs, past
+    median, most = found.overall
+    users = sum(1 for user in found.users if user)
+    notes.add(
+        f"durations: of {found.jobs:,} past jobs half took at most {median:.2f} and 90 % at most {most:.2f} of what "
+        f"they stated; planned by user ({users:,} known), but never less than stated where a date is promised "
+        "(--no-learn-durations)"
+    )
+    return replace(jobs, durations=found), tuple(replace(one, durations=found) for one in past)
 
 
 def skipped_lines(jobs: Workload) -> list[str]:

@@ -234,6 +234,8 @@ def simulate(
         raise InputError(f"simulate: seed is {seed!r}; expected a whole number of 0 or more")
     workload = Workload.of(jobs)
     run = Execution(cluster, workload, slots, horizon, calendar, pace)
+    if workload.durations is not None:
+        run.work *= workload.durations.planned(workload, promises=getattr(policy, "promises", False))
     session = policy.start(run, seed)
     if not hasattr(session, "unfinished") and hasattr(session, "stranded"):
         old_attribute("Session.stranded", "unfinished")

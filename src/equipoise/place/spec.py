@@ -146,6 +146,11 @@ class PricedSpec(SceneSpec):
     history_share: float = setting(
         0.25, "Without --history: this first part of the jobs is history, and is not scored.", "Prices", "PART"
     )
+    learn_durations: bool | None = setting(
+        None,
+        "Plan by how long jobs of the same user took in history over what they stated. (default: where history has users)",
+        "Prices",
+    )
     prices: str = setting("best", f"{', '.join(PRICES.names())}, or a file of `place calibrate`.", "Prices", "KIND")
     fixed_prices: dict[str, float] | None = setting(
         None, "With --prices fixed: utility per unit and slot on an empty machine.", "Prices", "gpu=2,cpu=.1"
@@ -282,6 +287,19 @@ class PlaceSpec(PricedSpec):
         from equipoise.place.scene import build
 
         return build(self)
+
+
+class WhatIfSpec(PlaceSpec):
+    """One policy as it is (the first of `policy`), and what would be other."""
+
+    add: int | None = setting(None, "So many machines more, or fewer: --add=-1. (default: 1)", "What if", "COUNT")
+    machine: str | None = setting(None, "Of this name or type.", "What if", "NAME")
+    instead: str | None = setting(None, "Another policy instead of --policy.", "What if", "NAME")
+
+    @field_validator("instead")
+    @classmethod
+    def _one(cls, value: str | None) -> str | None:
+        return value if value is None else whole_reference(value) if ".py" in value else known_policy(value)
 
 
 class SweepSpec(PlaceSpec):

@@ -175,6 +175,36 @@ def moved_table(title: str, jobs: Sequence[Row], total: int, most: int) -> Table
     return Table(title, columns, rows, f"The {len(rows)} largest of {total:,}." if total > len(rows) else "")
 
 
+MEASURES = {"completed": "jobs done", "admitted": "promised", "mean_completion": "mean hours"}
+MEASURES |= {"median_completion": "median hours", "p99_completion": "p99 hours", "gpu_hours": "GPU hours"}
+
+
+def whatif_blocks(document: Document) -> list[Table | Text | Bullets]:
+    """What the terminal shows of `place whatif`: both runs side by side, whose dates move, who gains and who loses."""
+    told, (now, then) = document.result, document.rows("rows")
+    names = [name for name in now if isinstance(now[name], int | float) and isinstance(then[name], int | float)]
+    rows = [
+        {"name": MEASURES.get(name, name.replace("_", " ")), "now": now[name], "then": then[name]} for name in names
+    ]
+    columns = [
+        Column("", "left", of=itemgetter("name")),
+        Column("now", of=lambda row: number(row["now"])),
+        Column("then", of=lambda row: number(row["then"])),
+        Column("change", of=lambda row: signed(row["then"] - row["now"])),
+    ]
+    dates = ", ".join(f"{amount:,} {kind}" for kind, amount in told["dates"].items())
+    blocks: list[Table | Text | Bullets] = [
+        Text("", strong=f"What if: {told['words']}, {count(told['jobs'], 'job')} of {now['policy']}"),
+        Bullets([f"- {note}" for note in told["notes"]]),
+        Table.of("As it is, and as it would be", rows, columns),
+        Text(f"Dates promised: {dates}. Jobs: {told['jobs_gained']:,} gain, {told['jobs_lost']:,} lose."),
+    ]
+    for kind, verb in (("gained", "gain"), ("lost", "lose")):
+        if told[kind]:
+            blocks.append(moved_table(f"Jobs that {verb} most", told[kind], told[f"jobs_{kind}"], FEW_JOBS))
+    return blocks
+
+
 def trial_table(trials: Sequence[Row]) -> Table:
     """Every candidate, best first; the chosen one marked."""
     columns = [

@@ -43,4 +43,6 @@ class Apart:
         ]
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked of a copy that is not filled yet
+            raise AttributeError(name)
         return getattr(self._run, name)

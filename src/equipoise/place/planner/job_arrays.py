@@ -28,6 +28,10 @@ class JobArrays(NamedTuple):
     def widest(self) -> int:
         return len(self.together) - 1
 
+    def __deepcopy__(self, memo: dict[int, object]) -> JobArrays:
+        """Itself: nobody changes a job's tables."""
+        return self
+
 
 def arrays_of(job: Job, cluster: Cluster) -> JobArrays:
     """The job's tables on this cluster, no wider than the whole cluster holds."""

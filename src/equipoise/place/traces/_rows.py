@@ -47,6 +47,8 @@ class TraceRow:
     worker: Demand = field(default_factory=lambda: GPU_WORKER)
     together: bool | None = None  # at that width its workers were on one machine; None: if it has GPUs enough
     communicates: bool = True  # has gradients to exchange; the profile is drawn
+    actual: float = 1.0  # what it really took over `duration`, where that is only what it stated
+    user: str = ""
     due: float | None = None  # seconds after submission by which it is worth 1; None: the utility is drawn
     rigid: bool = False  # never wider than it asked for, whatever the elasticity
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -149,6 +151,8 @@ class Mapped:
             between=between,
             requested=row.width,
             most=most,
+            actual=row.actual,
+            user=row.user,
             tags=tags,
         )
 
