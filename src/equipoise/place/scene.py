@@ -22,7 +22,7 @@ from equipoise.place.compare import Case, PlaceComparison, Progress, usual_basel
 from equipoise.place.execution import Execution
 from equipoise.place.job import Workload
 from equipoise.place.simulate import Placer
-from equipoise.place.spec import AUTO, OWN, TRACES, PlaceSpec, PricedSpec, SceneSpec
+from equipoise.place.spec import AUTO, OWN, TRACES, WORTHS, PlaceSpec, PricedSpec, SceneSpec
 from equipoise.place.traces._rows import columns, format_of, opened
 from equipoise.units import seconds
 
@@ -301,10 +301,18 @@ def read_jobs(spec: SceneSpec, path: Path, kind: str, cluster: Cluster | None) -
         return files.read_jobs(path, cluster, spec.slot)
     reader = TRACES.load(kind)
     takes = inspect.signature(reader).parameters
-    for name in ("slot", "elasticity", "sized_utility", *(("gpus_per_machine",) if spec.machines is None else ())):
+    for name in (
+        "slot",
+        "elasticity",
+        "sized_utility",
+        "worth",
+        *(("gpus_per_machine",) if spec.machines is None else ()),
+    ):
         if name not in takes and getattr(spec, name) != type(spec).model_fields[name].default:
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option} has no effect: the reader of format {kind} takes no {name}; leave {option} out")
+    if not spec.sized_utility and spec.worth == WORTHS[0]:
+        raise InputError("--no-sized-utility has no effect: no worth is drawn; say --worth drawn with it")
     given = {name: getattr(spec, name) for name in takes if name in type(spec).model_fields}
     return reader(path, **{name: value for name, value in given.items() if value is not None})
 

@@ -14,7 +14,7 @@ from pydantic import ValidationInfo, field_validator
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.registry import Registry, whole_reference
-from equipoise.spec import Spec, setting
+from equipoise.spec import FIRST, Spec, known_names, setting
 from equipoise.units import seconds
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ PRICES: Registry[Prices] = Registry("equipoise.place.prices", "prices")
 TRACES: Registry[Workload] = Registry("equipoise.place.traces", "format")
 AUTO, OWN = "auto", "own"  # formats of jobs besides those of traces
 PACKINGS = ("greedy", "rounding")
+DRAWN = "drawn"
+WORTHS = ("none", DRAWN)  # what a job of a trace is worth that states nothing of it
 EVERY = "all"
 PLAIN = "plain"  # pdors:plain: neither re-planning nor backfill
 COUNT_MOST = 2**31  # of slots, machines, seeds and such
@@ -62,7 +64,10 @@ class SceneSpec(Spec):
     elasticity: float | None = setting(
         None, "Jobs of a trace run on up to so many times the GPUs they had. (default: 1; elasticflow: 4)", "Jobs"
     )
-    sized_utility: bool = setting(True, "Synthesised utilities grow with the job's GPU time.", "Jobs")
+    worth: str = setting(
+        WORTHS[0], "What jobs of a trace are worth: none (nothing is stated), or drawn by --seed.", "Jobs", "none|drawn"
+    )
+    sized_utility: bool = setting(True, "With --worth drawn: worth grows with the job's GPU time.", "Jobs")
     window: str | None = setting(
         None, "Score only jobs that arrive in these slots; history is as long a stretch before them.", "Jobs", "FROM:TO"
     )
@@ -74,6 +79,14 @@ class SceneSpec(Spec):
     )
     slots: int | None = setting(None, "Or: everything ends at this slot.", "Time", "SLOTS")
     seed: int = setting(0, "Draws utilities, synthetic jobs, wrong durations; re-planning.", "Time", "SEED")
+
+    @classmethod
+    def upgrade(cls, values: dict[str, object], version: str) -> dict[str, object]:
+        """In 0.1.0 the worth of a trace's jobs was drawn, and `packing` was called `placer`."""
+        values = {"packing" if name == "placer" else name: value for name, value in values.items()}
+        return {"worth": DRAWN} | values if version == FIRST else values
+
+    _known = known_names({"worth": WORTHS})
 
     @field_validator("jobs", "cluster")
     @classmethod
@@ -168,13 +181,6 @@ class PricedSpec(SceneSpec):
         "NAME",
         old="placer",
     )
-
-    @classmethod
-    def upgrade(cls, values: dict[str, object], version: str) -> dict[str, object]:
-        """`packing` was called `placer` in 0.1.0."""
-        if "placer" in values:
-            values = {"packing" if name == "placer" else name: value for name, value in values.items()}
-        return values
 
     @field_validator("history", mode="before")
     @classmethod
