@@ -359,7 +359,7 @@ def test_a_trace_with_spoilt_rows_counts_them_with_lines(place):
     code, out, err = place("spoilt.csv", "--machines", "1", "--policy", "srtf", "--no-report", "--json")
     assert code == 0
     notes = json.loads(out)["result"]["notes"]
-    assert any(note.startswith("utilities synthesised, seed 0") for note in notes)
+    assert any(note.startswith("seed 0; the trace states no worth") for note in notes)
     skipped = [note for note in notes if note.startswith("skipped")]
     assert "skipped 2 of 20 rows: duration is 0; expected more than zero (lines 18, 19)" in skipped
     assert sum(int(note.split()[1]) for note in skipped) == 4

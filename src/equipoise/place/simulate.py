@@ -20,8 +20,10 @@ from equipoise.kernels import Floats, Int32s, Ints
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import ADMITTED, LENT, PENDING, REFUSED, Decision, Execution
 from equipoise.place.job import Job, Workload
+from equipoise.place.slowdown import Alone, Waits, stated
 
 Progress = Callable[[int, int], None]  # slots passed, slots in all
+ITSELF, US = "itself", "us"  # whose fault a broken promise is
 Watch = Callable[[Execution, "Session", int], None]  # sees the run and the policy at work just before a job arrives
 
 
@@ -99,6 +101,36 @@ class Result(results.Result):
         return next((d.due for d in self.decisions[j] if d.state == ADMITTED), None)
 
     @cached_property
+    def broken(self) -> dict[str, int]:
+        """Jobs that were not finished by the slot first promised: because they were longer than they stated, or by us."""
+        found = {ITSELF: 0, US: 0}
+        for j, log in enumerate(self.decisions):
+            first = next((d for d in log if d.state == ADMITTED), None)
+            date = self.end - 1 if first is None or first.due is None else first.due
+            if first is not None and not 0 <= self.finish[j] <= date:
+                found[ITSELF if self.jobs[j].actual > 1.0 else US] += 1
+        return found
+
+    @cached_property
+    def waits(self) -> Waits:
+        """What the jobs went through: slowdown, in time or not, finish-time fairness."""
+        alone = self.detail.get("alone")
+        if alone is None:
+            alone = Alone.of(Execution(self.cluster, self.jobs, self.slots, self.horizon))
+        return Waits.of(self.jobs, self.finish, self.end, alone)
+
+    @cached_property
+    def users(self) -> list[dict[str, Any]]:
+        """A row for each user that jobs state, as `row`, with the jobs of each; empty where none does."""
+        users = np.array([job.user for job in self.jobs])
+        rows = []
+        for user in sorted({*users.tolist()} - {""}):
+            which = users == user
+            counts = {"jobs": int(which.sum()), "completed": int((self.finish[which] >= 0).sum())}
+            rows.append({"policy": self.policy.label, "user": user} | counts | self.waits.row(which))
+        return rows
+
+    @cached_property
     def reasons(self) -> dict[str, int]:
         """Why jobs that never finished did not: the last reason each was told, counted."""
         unfinished = np.flatnonzero(self.finish < 0).tolist()
@@ -134,13 +166,17 @@ class Result(results.Result):
 
     @property
     def row(self) -> dict[str, Any]:
-        """Plain numbers of the run; completion times in hours."""
+        """Plain numbers of the run; completion times in hours, `unfair` the share of jobs above 1."""
         hours = self.completion
         some = len(hours) > 0
+        told = ((log, job.arrival) for log, job in zip(self.decisions, self.jobs, strict=True))
         return {
             "policy": self.policy.label,
-            "utility": self.utility,
             "completed": self.completed,
+            **self.waits.row(),
+            "promised_on_arrival": sum(any(d.state == ADMITTED and d.slot == at for d in log) for log, at in told),
+            **{f"broken_by_{who}": count for who, count in self.broken.items()},
+            "utility": self.utility,
             "admitted": self.admitted,
             "bound": self.bound,
             "mean_completion": float(hours.mean()) if some else None,
@@ -156,7 +192,7 @@ class Result(results.Result):
 
         label = self.policy.label
         result = {"policy": label, "jobs": len(self.jobs), "slot": float(self.jobs.slot), "end": self.end}
-        result |= {"rows": [self.row], "reasons": self.reasons}
+        result |= {"stated": stated(self.jobs), "rows": [self.row], "users": self.users, "reasons": self.reasons}
         tables = {"outcomes": outcome_rows(self), "history": slot_rows(self), "allocations": allocation_rows(self)}
         tables["machines"] = machine_rows(self.cluster)
         config = {"policy": label, "slots": self.slots, "horizon": self.horizon, "seed": self.seed}

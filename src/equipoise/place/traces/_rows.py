@@ -129,9 +129,7 @@ class Mapped:
         if all(row.due is not None for row in rows):
             worth = f"seed {self.seed}; utilities: 1 by the trace's deadline, 0 later"
         else:
-            worth = (
-                model.describe(self.seed) if self.drawn else f"seed {self.seed}; the trace states no worth"
-            )
+            worth = model.describe(self.seed) if self.drawn else f"seed {self.seed}; the trace states no worth"
         return Workload(tuple(jobs), self.slot, source, worth + PROFILED, tuple(skipped), start)
 
     def _job(self, row: TraceRow, arrival: int, model: UtilityModel, u: Floats) -> Job:
