@@ -243,7 +243,7 @@ def test_the_terminal_shows_everything_in_100_columns(place, tmp_path):
         "10 jobs on 2 machines, slots of 10 min, planned 8 ahead: 3 policies",
         "upper bound",
         "prices of PDORS",
-        "no --history: prices come from the 2 jobs that arrive in slot 0, which are not scored",
+        "no --history: the past is the 2 jobs that arrive in slot 0, which are not scored",
         "certificate: passed",
         "What you would have gained over FIFO",
     ):

@@ -23,6 +23,7 @@ from equipoise.place.files import cluster_text, jobs_text
 from equipoise.place.job import Job, Workload
 from equipoise.place.job_spec import plain_machine
 from equipoise.place.planner.job_arrays import most_together
+from equipoise.place.recommend import Recommendation
 from equipoise.place.simulate import Placer, Result, simulate
 from equipoise.place.slowdown import NOTHING, OBJECTIVES, Alone, hopeless, stated
 from equipoise.place.tables import allocation_rows, growth_of, machine_rows, outcome_rows, price_rows, slot_rows
@@ -57,6 +58,7 @@ class PlaceComparison(AnyResult):
     history: tuple[int, ...] = ()  # jobs in each history
     asked_baseline: str = ""
     spec: Spec | None = None
+    recommended: Recommendation | None = None
 
     def __getitem__(self, label: str) -> Result:
         """The run of a placer, by its label; upper and lower case are the same."""
@@ -131,6 +133,7 @@ class PlaceComparison(AnyResult):
             "bound_note": self.bound_note,
             "stated": stated(self.jobs),
             "objective": OBJECTIVES[stated(self.jobs)],
+            "recommended": None if self.recommended is None else self.recommended.as_dict(),
             "rows": self.table,
             "users": [row for result in self.results for row in result.users],
             "bound": None

@@ -31,6 +31,7 @@ PACKINGS = ("greedy", "rounding")
 DRAWN = "drawn"
 WORTHS = ("none", DRAWN)  # what a job of a trace is worth that states nothing of it
 EVERY = "all"
+RECOMMENDED = "recommended"
 PLAIN = "plain"  # pdors:plain: neither re-planning nor backfill
 COUNT_MOST = 2**31  # of slots, machines, seeds and such
 SEEDS_MOST = 10_000
@@ -82,9 +83,10 @@ class SceneSpec(Spec):
 
     @classmethod
     def upgrade(cls, values: dict[str, object], version: str) -> dict[str, object]:
-        """In 0.1.0 the worth of a trace's jobs was drawn, and `packing` was called `placer`."""
+        """In 0.1.0 the worth of a trace's jobs was drawn, all policies took part, and `packing` was called `placer`."""
         values = {"packing" if name == "placer" else name: value for name, value in values.items()}
-        return {"worth": DRAWN} | values if version == FIRST else values
+        first = {"worth": DRAWN} | ({"policy": EVERY} if "policy" in cls.model_fields else {})
+        return first | values if version == FIRST else values
 
     _known = known_names({"worth": WORTHS})
 
@@ -245,12 +247,13 @@ class PlaceSpec(PricedSpec):
     """Policies side by side: `PlaceSpec.from_yaml(path).build().compare().save(folder)`."""
 
     policy: list[str] = setting(
-        EVERY,
+        RECOMMENDED,
         f"Commas between: {', '.join(placer_names())}, all, your own FILE.py:CLASS; pdors:recalled and other kinds of "
-        "prices, pdors:plain (no re-planning, no lending).",
+        "prices, pdors:plain (no re-planning, no lending); recommended: the best on history, with a few beside it.",
         "Policies",
         "NAMES",
     )
+    recommend: bool = setting(False, "With --policy too: replay history, and say which is recommended.", "Policies")
     baseline: str | None = setting(None, "Gains are told against this policy. (default: FIFO)", "Policies", "NAME")
     bound: bool = setting(True, "The upper bound that no schedule can pass (an LP).", "Policies")
 
@@ -261,6 +264,8 @@ class PlaceSpec(PricedSpec):
         for name in words(value, "pdors,drf"):
             if name.lower() == EVERY:
                 found += placer_names()
+            elif name.lower() == RECOMMENDED:
+                found.append(RECOMMENDED)
             else:
                 found.append(whole_reference(name) if ".py" in name else known_policy(name))
         return list(dict.fromkeys(found))
@@ -275,6 +280,7 @@ class PlaceSpec(PricedSpec):
 class SweepSpec(PlaceSpec):
     """The same comparison with so many seeds."""
 
+    policy: list[str] = setting(EVERY, "As for `place`; the same for every seed.", "Policies", "NAMES")
     seeds: int = setting(8, "So many draws, from --seed on.", "Time", "COUNT")
 
     @field_validator("seeds")
@@ -286,6 +292,8 @@ class SweepSpec(PlaceSpec):
 
     def scenes(self) -> list[PlaceScene]:
         """A scene for each seed."""
+        if RECOMMENDED in self.policy:
+            raise InputError("--policy recommended may be another for each seed; name policies to sweep")
         return [self.model_copy(update={"seed": self.seed + k}).build() for k in range(self.seeds)]
 
 

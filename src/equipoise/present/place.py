@@ -354,8 +354,9 @@ def is_stated(told: Row) -> bool:
 
 def objective(told: Row) -> list[Text]:
     """By what the policies are judged, and which one is recommended."""
-    about = told.get("objective")
-    return [Text(f"Objective: {about}.")] if about else []
+    about, advice = told.get("objective"), told.get("recommended")
+    found = [Text(f"Objective: {about}.")] if about else []
+    return found + ([Text(f"Recommended: {advice['why']}.")] if advice else [])
 
 
 def merit(told: Row, row: Row) -> tuple[float, int]:

@@ -1,0 +1,114 @@
+"""Which policy to recommend for a workload: each candidate replays the past, and the best by what the jobs state is it.
+
+Nothing of the jobs to come is seen, and no candidate is calibrated on the jobs it replays. The rule: who broke a promise by
+its own fault is out; of those within 1 % of the most utility (where nothing is stated: of the least mean slowdown), the one
+with most jobs done, then most in time, then most promised on arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from equipoise.document import Row
+from equipoise.errors import InputError
+from equipoise.place.cluster import Cluster
+from equipoise.place.job import Workload
+from equipoise.place.simulate import Placer, simulate
+from equipoise.place.slowdown import NOTHING, stated
+from equipoise.place.spec import PLACERS
+from equipoise.present.text import number
+from equipoise.units import count
+
+NEAR, TIES = 0.01, ("completed", "in_time", "promised_on_arrival")  # of the best: as good; what then decides
+# At most half of the past is replayed, and a tenth before it calibrated on: 2 to 5 CPU-seconds for 1,000 past jobs, most of
+# it the calibration of PDORS. Time itself may not decide, or no run would repeat.
+REPLAYED, CALIBRATED, LEAST = 1000, 200, 50
+USUAL = ("dated", "srtf")  # the first there is, where there is no past
+BESIDE = ("srtf", "easy", "fifo")  # shown beside the one recommended, if they are there
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The policy, by its label and as --policy calls it; why, in a sentence; the row of every candidate that could run."""
+
+    label: str
+    name: str
+    why: str
+    rows: tuple[Row, ...] = ()
+
+    def as_dict(self) -> Row:
+        """Plain values."""
+        return {"policy": self.label, "name": self.name, "why": self.why, "rows": list(self.rows)}
+
+
+def candidates() -> list[str]:
+    """Every placer there is, but those that say `candidate = False`."""
+    return [choice.stem for choice in PLACERS.choices() if choice.facts.get("candidate", True)]
+
+
+def parts(history: Sequence[Workload]) -> tuple[Workload, Workload]:
+    """What candidates are calibrated on, and what they replay: the two last histories, or two ends of the only one."""
+    past, tenth = history[-1], max(LEAST, min(sum(map(len, history)) // 10, CALIBRATED))
+    if len(history) > 1:
+        other = history[-2]
+        return other.between(other[0].arrival, other[:tenth][-1].arrival + 1), past
+    first = past[-max(1, min(len(past) // 2, REPLAYED))].arrival
+    before = [job for job in past if job.arrival < first]
+    if not before:  # all arrive at once: there is only one end
+        return past, past
+    return past.between(before[-tenth:][0].arrival, first), past.between(first, past[-1].arrival + 1)
+
+
+def recommend(
+    cluster: Cluster,
+    past: Workload,
+    policies: Mapping[str, Placer],
+    *,
+    slots: int | None = None,
+    horizon: int | None = None,
+    seed: int = 0,
+) -> Recommendation:
+    """Replay past jobs under each policy and say which is the best for them.
+
+    Parameters
+    ----------
+    cluster, past
+        The machines, and jobs that came before.
+    policies
+        Candidates by their names; one that cannot run here is left out.
+    slots, horizon, seed
+        As in `simulate`.
+    """
+    rows: dict[str, Row] = {}
+    for name, policy in policies.items():
+        try:
+            row = simulate(cluster, past, policy, slots=slots, horizon=horizon, seed=seed).row
+        except InputError:
+            continue
+        rows[name] = {key: value for key, value in row.items() if key != "seconds_per_decision"}
+    if not rows:
+        raise InputError("no policy can replay the past on this cluster; name one with --policy", code="policies.none")
+    nothing = stated(past) == NOTHING
+    first, *others = ranked(rows, nothing)
+    judged, key = ("mean slowdown", "mean_slowdown") if nothing else ("utility", "utility")
+    row, beside = rows[first], [f"{rows[name]['policy']} {number(rows[name][key], 3)}" for name in others[:2]]
+    why = f"{row['policy']}: on the last {count(len(past), 'past job')} its {judged} was {number(row[key], 3)}"
+    why += f" ({', '.join(beside)})" if beside else ""
+    why += (
+        f", {row['completed']:,} done, {row['in_time']:,} in time, {row['promised_on_arrival']:,} promised on arrival"
+    )
+    return Recommendation(row["policy"], first, why, tuple(rows.values()))
+
+
+def ranked(rows: Mapping[str, Row], nothing: bool) -> list[str]:
+    """Names by the rule above, the recommended one first; `nothing`: nothing is stated."""
+
+    def score(name: str) -> float:
+        return -float(rows[name]["mean_slowdown"] or 0.0) if nothing else float(rows[name]["utility"])
+
+    able = [name for name in rows if not rows[name]["broken_by_us"]] or list(rows)
+    order = sorted(able, key=score, reverse=True)
+    near = [name for name in order if score(name) >= score(order[0]) - NEAR * abs(score(order[0]))]
+    first = max(near, key=lambda name: [rows[name][tie] for tie in TIES])
+    return [first, *(name for name in order if name != first)]
