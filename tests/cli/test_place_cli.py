@@ -115,7 +115,7 @@ def rows_of(content):
 def quick_run(tmp_path_factory):
     """The built-in example made small, in a process of its own, shared by the tests that read it."""
     path = tmp_path_factory.mktemp("quick")
-    return path, equipoise("place", *QUICK, "--json", cwd=path)
+    return path, equipoise("place", *QUICK, "--policy", "all", "--json", cwd=path)
 
 
 def test_the_example_compares_all_policies_and_certifies_them(quick_run):
@@ -562,7 +562,7 @@ def test_help_lists_the_commands_and_the_options(place):
         (("--prices", "cheap"), "unknown prices 'cheap'"),
         (("--prices", "fixed"), "say --fixed-prices"),
         (("--prices", "fixed", "--fixed-prices", "gpu"), "'gpu' is no price"),
-        (("--prices", "fixed", "--fixed-prices", "tpu=1"), "unknown resource 'tpu'"),
+        (("--policy", "pdors", "--prices", "fixed", "--fixed-prices", "tpu=1"), "unknown resource 'tpu'"),
         (("--fixed-prices", "gpu=1"), "--fixed-prices has no effect"),
         (("--prices", "gone.yaml"), "gone.yaml"),
         (("--prices", "cluster.yaml"), "kind is None; expected level or bid"),
@@ -577,7 +577,10 @@ def test_help_lists_the_commands_and_the_options(place):
         (("batch.yaml", "--cluster", "cluster.yaml"), "batch is 0; expected a whole number of 1 or more"),
         (("twice.yaml", "--cluster", "cluster.yaml"), "twice.yaml, line 13: job 'a' is also at line 12"),
         (("units.yaml", "--cluster", "cluster.yaml"), "units.yaml, line 12: job 'a': worker: memory is '16Gx'"),
-        (("at_once.yaml", "--cluster", "cluster.yaml"), "none can be history; give --history FILE"),
+        (
+            ("at_once.yaml", "--cluster", "cluster.yaml", "--policy", "pdors"),
+            "none can be history; give --history FILE",
+        ),
         (("bound", "jobs.yaml"), "no cluster"),
         (("jobs.yaml", "--cluster", "names.yaml"), "two machines have the name 'a-0'"),
         (("verify", "jobs.yaml"), "expected job,slot,machine,workers,servers"),

@@ -81,14 +81,16 @@ def recommend(
         As in `simulate`.
     """
     rows: dict[str, Row] = {}
+    unable = ""
     for name, policy in policies.items():
         try:
             row = simulate(cluster, past, policy, slots=slots, horizon=horizon, seed=seed).row
-        except InputError:
+        except InputError as error:
+            unable += f"; {policy.label} cannot run here: {error.what}"
             continue
         rows[name] = {key: value for key, value in row.items() if key != "seconds_per_decision"}
     if not rows:
-        raise InputError("no policy can replay the past on this cluster; name one with --policy", code="policies.none")
+        raise InputError(f"no policy can replay the past; name one with --policy{unable}", code="policies.none")
     nothing = stated(past) == NOTHING
     first, *others = ranked(rows, nothing)
     judged, key = ("mean slowdown", "mean_slowdown") if nothing else ("utility", "utility")
@@ -98,7 +100,7 @@ def recommend(
     why += (
         f", {row['completed']:,} done, {row['in_time']:,} in time, {row['promised_on_arrival']:,} promised on arrival"
     )
-    return Recommendation(row["policy"], first, why, tuple(rows.values()))
+    return Recommendation(row["policy"], first, why + unable, tuple(rows.values()))
 
 
 def ranked(rows: Mapping[str, Row], nothing: bool) -> list[str]:
