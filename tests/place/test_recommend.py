@@ -58,7 +58,7 @@ def test_the_best_for_the_past_is_recommended_and_who_cannot_run_is_left_out() -
     found = recommend(ONE_GPU, jobs(6), given, horizon=20)
     assert (found.name, found.label) == ("srtf", "SRTF")
     assert [one["mean_slowdown"] for one in found.rows] == pytest.approx([3.0, 1.125])
-    for words in ("SRTF: on the last 6 past jobs", "1.12", "FIFO 3", "Refuses cannot run here: not on this cluster"):
+    for words in ("SRTF: on 6 past jobs", "1.12", "FIFO 3", "Refuses cannot run here: not on this cluster"):
         assert words in found.why
     with refused("policies.none"):
         recommend(ONE_GPU, jobs(6), {"no": Refuses()}, horizon=20)
@@ -72,16 +72,19 @@ def test_deadlines_decide_where_they_are_stated() -> None:
     assert found.name == "fifo"
 
 
-def test_candidates_are_calibrated_before_what_they_replay() -> None:
-    """Half of the past is replayed, later than all that is calibrated on; of several histories the last."""
-    past = jobs(400)
+def test_the_busiest_stretch_is_replayed_and_a_tenth_of_it_calibrated_on() -> None:
+    """Of 2,000 jobs, two every 6 slots, those of slots 1200 to 2399 come twice as fast: 800 of them, and 200 around."""
+    slow = jobs(2000)
+    past = Workload(
+        tuple(job.but(arrival=(job.arrival + 1200) // 2 if 1200 <= job.arrival < 3600 else job.arrival) for job in slow)
+    )
     early, late = parts([past])
-    ids = [int(job.id[1:]) for job in early], [int(job.id[1:]) for job in late]
-    assert (len(late), len(early)) == (200, 50)
-    assert max(ids[0]) < min(ids[1]) == 200
+    assert (len(late), len(early)) == (1000, 200)
+    assert late[-1].arrival - late[0].arrival < 1200 + 6 * 100 + 6
+    assert early[-1].arrival - early[0].arrival <= 3 * 100
     assert late[0].arrival == early[0].arrival == 0
-    assert parts([past, jobs(8), jobs(4)]) == (jobs(8), jobs(4))
-    assert len(parts([jobs(2)])[1]) == 2  # both at once: there is only one end
+    assert parts([slow, jobs(8), jobs(4)]) == (jobs(8), jobs(4))
+    assert parts([jobs(8)]) == (jobs(8), jobs(8))
 
 
 def settings(folder: Path, workload: Workload, **more: Any) -> PlaceSpec:

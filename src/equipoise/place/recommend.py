@@ -1,14 +1,17 @@
 """Which policy to recommend for a workload: each candidate replays the past, and the best by what the jobs state is it.
 
-Nothing of the jobs to come is seen, and no candidate is calibrated on the jobs it replays. The rule: who broke a promise by
-its own fault is out; of those within 1 % of the most utility (where nothing is stated: of the least mean slowdown), the one
-with most jobs done, then most in time, then most promised on arrival.
+Nothing of the jobs to come is seen. Where load is low all policies are alike, so the busiest stretch of the past is
+replayed; a tenth of it calibrates those that need it. The rule: who broke a promise by its own fault is out; of those within
+1 % of the most utility (where nothing is stated: of the least mean slowdown), the one with most jobs done, then most in
+time, then most promised on arrival.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from equipoise.document import Row
 from equipoise.errors import InputError
@@ -21,8 +24,8 @@ from equipoise.present.text import number
 from equipoise.units import count
 
 NEAR, TIES = 0.01, ("completed", "in_time", "promised_on_arrival")  # of the best: as good; what then decides
-# At most half of the past is replayed, and a tenth before it calibrated on: 2 to 5 CPU-seconds for 1,000 past jobs, most of
-# it the calibration of PDORS. Time itself may not decide, or no run would repeat.
+# Jobs at most: 2 to 5 CPU-seconds for 1,000 past jobs, half of it the calibration of PDORS. Time itself may not decide, or
+# no run would repeat.
 REPLAYED, CALIBRATED, LEAST = 1000, 200, 50
 USUAL = ("dated", "srtf")  # the first there is, where there is no past
 BESIDE = ("srtf", "easy", "fifo")  # shown beside the one recommended, if they are there
@@ -48,16 +51,20 @@ def candidates() -> list[str]:
 
 
 def parts(history: Sequence[Workload]) -> tuple[Workload, Workload]:
-    """What candidates are calibrated on, and what they replay: the two last histories, or two ends of the only one."""
-    past, tenth = history[-1], max(LEAST, min(sum(map(len, history)) // 10, CALIBRATED))
-    if len(history) > 1:
-        other = history[-2]
-        return other.between(other[0].arrival, other[:tenth][-1].arrival + 1), past
-    first = past[-max(1, min(len(past) // 2, REPLAYED))].arrival
-    before = [job for job in past if job.arrival < first]
-    if not before:  # all arrive at once: there is only one end
-        return past, past
-    return past.between(before[-tenth:][0].arrival, first), past.between(first, past[-1].arrival + 1)
+    """What candidates are calibrated on, and what they replay: the busiest of the last history. With several the first of
+    these is of another than the second."""
+    tenth = max(LEAST, min(sum(map(len, history)) // 10, CALIBRATED))
+    return busiest(history[-2:][0], tenth), busiest(history[-1], REPLAYED)
+
+
+def busiest(past: Workload, most: int) -> Workload:
+    """Jobs that come one after the other, at least so many if there are, in the fewest slots; slot 0 is the first's."""
+    first = 0
+    if len(past) > most:
+        arrival = np.array([job.arrival for job in past])
+        first = int(np.argmin(arrival[most - 1 :] - arrival[: len(past) - most + 1]))
+    last = past[min(first + most, len(past)) - 1]
+    return past.between(past[first].arrival, last.arrival + 1)
 
 
 def recommend(
@@ -95,7 +102,7 @@ def recommend(
     first, *others = ranked(rows, nothing)
     judged, key = ("mean slowdown", "mean_slowdown") if nothing else ("utility", "utility")
     row, beside = rows[first], [f"{rows[name]['policy']} {number(rows[name][key], 3)}" for name in others[:2]]
-    why = f"{row['policy']}: on the last {count(len(past), 'past job')} its {judged} was {number(row[key], 3)}"
+    why = f"{row['policy']}: on {count(len(past), 'past job')} its {judged} was {number(row[key], 3)}"
     why += f" ({', '.join(beside)})" if beside else ""
     why += (
         f", {row['completed']:,} done, {row['in_time']:,} in time, {row['promised_on_arrival']:,} promised on arrival"
