@@ -146,7 +146,8 @@ def _recommended(spec: PlaceSpec, scene: PlaceScene) -> Recommendation:
         label = PLACERS.find(name).name
         return Recommendation(label, name, f"{label}, the usual one: no past jobs tell which is the best")
     early, late = parts(scene.history)
-    plain = spec.model_copy(update={"replan": 0})  # which only refines, and is no part of calibrating either
+    quick = {"replan": 0, "prices": "replay" if spec.prices == "best" else spec.prices}  # both others only refine
+    plain = spec.model_copy(update=quick)
     given = {name: placer_of(plain, [early], scene.cluster, name, k) for k, name in enumerate(candidates())}
     return recommend(scene.cluster, late, given, slots=scene.slots, horizon=scene.horizon, seed=spec.seed)
 
