@@ -116,7 +116,7 @@ def rows_of(content):
 def quick_run(tmp_path_factory):
     """The built-in example made small, in a process of its own, shared by the tests that read it."""
     path = tmp_path_factory.mktemp("quick")
-    return path, equipoise("place", *QUICK, "--json", cwd=path)
+    return path, equipoise("place", *QUICK, "--policy", "all", "--json", cwd=path)
 
 
 def test_the_example_compares_all_policies_and_certifies_them(quick_run):
@@ -244,7 +244,7 @@ def test_the_terminal_shows_everything_in_100_columns(place, tmp_path):
         "10 jobs on 2 machines, slots of 10 min, planned 8 ahead: 3 policies",
         "upper bound",
         "prices of PDORS",
-        "no --history: prices come from the 2 jobs that arrive in slot 0, which are not scored",
+        "no --history: the past is the 2 jobs that arrive in slot 0, which are not scored",
         "certificate: passed",
         "What you would have gained over FIFO",
     ):
@@ -360,7 +360,7 @@ def test_a_trace_with_spoilt_rows_counts_them_with_lines(place):
     code, out, err = place("spoilt.csv", "--machines", "1", "--policy", "srtf", "--no-report", "--json")
     assert code == 0
     notes = json.loads(out)["result"]["notes"]
-    assert any(note.startswith("utilities synthesised, seed 0") for note in notes)
+    assert any(note.startswith("seed 0; the trace states no worth") for note in notes)
     skipped = [note for note in notes if note.startswith("skipped")]
     assert "skipped 2 of 20 rows: duration is 0; expected more than zero (lines 18, 19)" in skipped
     assert sum(int(note.split()[1]) for note in skipped) == 4
@@ -579,7 +579,7 @@ def test_help_lists_the_commands_and_the_options(place):
         (("--prices", "cheap"), "unknown prices 'cheap'"),
         (("--prices", "fixed"), "say --fixed-prices"),
         (("--prices", "fixed", "--fixed-prices", "gpu"), "'gpu' is no price"),
-        (("--prices", "fixed", "--fixed-prices", "tpu=1"), "unknown resource 'tpu'"),
+        (("--policy", "pdors", "--prices", "fixed", "--fixed-prices", "tpu=1"), "unknown resource 'tpu'"),
         (("--fixed-prices", "gpu=1"), "--fixed-prices has no effect"),
         (("--prices", "gone.yaml"), "gone.yaml"),
         (("--prices", "cluster.yaml"), "kind is None; expected level or bid"),
@@ -594,7 +594,10 @@ def test_help_lists_the_commands_and_the_options(place):
         (("batch.yaml", "--cluster", "cluster.yaml"), "batch is 0; expected a whole number of 1 or more"),
         (("twice.yaml", "--cluster", "cluster.yaml"), "twice.yaml, line 13: job 'a' is also at line 12"),
         (("units.yaml", "--cluster", "cluster.yaml"), "units.yaml, line 12: job 'a': worker: memory is '16Gx'"),
-        (("at_once.yaml", "--cluster", "cluster.yaml"), "none can be history; give --history FILE"),
+        (
+            ("at_once.yaml", "--cluster", "cluster.yaml", "--policy", "pdors"),
+            "none can be history; give --history FILE",
+        ),
         (("bound", "jobs.yaml"), "no cluster"),
         (("jobs.yaml", "--cluster", "names.yaml"), "two machines have the name 'a-0'"),
         (("verify", "jobs.yaml"), "expected job,slot,machine,workers,servers"),

@@ -68,7 +68,7 @@ def test_what_was_requested_stands_in_for_what_was_allocated_and_shares_are_roun
 
 def test_steps_belong_to_their_job_and_the_note_counts_them(tmp_path):
     """Four jobs, two steps, nothing skipped."""
-    workload = traces.slurm(written(tmp_path, EXPORT))
+    workload = traces.slurm(written(tmp_path, EXPORT), worth="drawn")
     assert (len(workload), workload.skipped) == (4, ())
     assert "2 job steps left out" in workload.note and "utilities synthesised, seed 0" in workload.note
     assert workload.start == "2024-03-01T00:00:00"

@@ -61,6 +61,7 @@ def compare(
     from equipoise.present.place import summary
 
     spec = PlaceSpec.read(config, _with_jobs(chosen, jobs))
+    _say_if_compiling(quiet=json)
     scene = spec.build()
     with (
         run_folder(out, "place", spec) as folder,
@@ -271,14 +272,18 @@ def _of_one(chosen: Chosen, jobs: str | None, run: Path | None, config: Path | N
 
 def _compared(scene: PlaceScene, *, quiet: bool, workers: int | None = 1) -> PlaceComparison:
     """Compare with progress; a fault inside a user's policy becomes one line that names the place in her file."""
+    _say_if_compiling(quiet=quiet)
+    files = [] if scene.spec is None else scene.spec.policy
+    with naming_faults(files), metered("comparing", "slot", None, quiet=quiet) as meter:
+        return scene.compare(progress=_shown(meter), workers=workers)
+
+
+def _say_if_compiling(*, quiet: bool) -> None:
     from equipoise.place import planner
 
     home = Path(str(planner.__file__)).parent
     if not quiet and os.access(home, os.W_OK) and not any(home.glob("__pycache__/*.nbi")):
         print("compiling, once after installing: a minute or two", file=sys.stderr, flush=True)
-    files = [] if scene.spec is None else scene.spec.policy
-    with naming_faults(files), metered("comparing", "slot", None, quiet=quiet) as meter:
-        return scene.compare(progress=_shown(meter), workers=workers)
 
 
 def _shown(meter: Meter) -> Progress:

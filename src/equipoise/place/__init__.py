@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Workload as Workload,
     )
     from equipoise.place.job_spec import JobSpec as JobSpec, MachineSpec as MachineSpec
+    from equipoise.place.recommend import Recommendation as Recommendation, recommend as recommend
     from equipoise.place.scene import PlaceScene as PlaceScene
     from equipoise.place.schedule import nodes as nodes, placement_groups as placement_groups
     from equipoise.place.simulate import Placer as Placer, Result as Result, Session as Session, simulate as simulate

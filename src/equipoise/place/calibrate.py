@@ -22,7 +22,7 @@ from equipoise.place.prices import Best, Fixed, Level, Prices
 from equipoise.place.prices._posted import Trial
 from equipoise.place.prices.bid import Scaled
 from equipoise.place.simulate import Placer
-from equipoise.place.spec import PLACERS, PLAIN, PRICED, PRICES, SEEN, PlaceSpec, PricedSpec
+from equipoise.place.spec import PLACERS, PLAIN, PRICED, PRICES, RECOMMENDED, SEEN, PlaceSpec, PricedSpec
 from equipoise.registry import Choice, is_reference, make_reference
 from equipoise.spec import read_yaml
 
@@ -34,7 +34,7 @@ OWN_COLOURS = ("#9333ea", "#be185d", "#0f766e", "#a16207")
 
 def price_kinds(spec: PlaceSpec) -> list[str]:
     """The kinds of prices that its placers use, in order: pdors:bid is bid, oasis recalled."""
-    named = [name.partition(":") for name in spec.policy if not is_reference(name)]
+    named = [name.partition(":") for name in spec.policy if name != RECOMMENDED and not is_reference(name)]
     return [found for plain, _, kind in named if (found := _kind(spec, PLACERS.find(plain), kind))]
 
 

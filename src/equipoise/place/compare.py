@@ -24,7 +24,9 @@ from equipoise.place.files import CALENDAR, calendar_text, cluster_text, jobs_te
 from equipoise.place.job import Job, Workload
 from equipoise.place.job_spec import plain_machine
 from equipoise.place.planner.job_arrays import most_together
+from equipoise.place.recommend import Recommendation
 from equipoise.place.simulate import Placer, Result, simulate
+from equipoise.place.slowdown import NOTHING, OBJECTIVES, Alone, hopeless, stated
 from equipoise.place.spec import SEEN
 from equipoise.place.tables import allocation_rows, growth_of, machine_rows, outcome_rows, price_rows, slot_rows
 from equipoise.result import Result as AnyResult
@@ -58,6 +60,7 @@ class PlaceComparison(AnyResult):
     history: tuple[int, ...] = ()  # jobs in each history
     asked_baseline: str = ""
     spec: Spec | None = None
+    recommended: Recommendation | None = None
 
     def __getitem__(self, label: str) -> Result:
         """The run of a placer, by its label; upper and lower case are the same."""
@@ -135,7 +138,11 @@ class PlaceComparison(AnyResult):
             "history": list(self.history),
             "notes": [*self.notes, *filter(None, [self.bound_note])],
             "bound_note": self.bound_note,
+            "stated": stated(self.jobs),
+            "objective": OBJECTIVES[stated(self.jobs)],
+            "recommended": None if self.recommended is None else self.recommended.as_dict(),
             "rows": self.table,
+            "users": [row for result in self.results for row in result.users],
             "bound": None
             if limit is None
             else {"utility": limit.utility, "kind": limit.kind, "status": limit.status, "coarsen": limit.coarsen},
@@ -169,6 +176,7 @@ class PlaceComparison(AnyResult):
     def gains(self, baseline: str | None = None) -> list[Row]:
         """For every other policy: utility gained over the baseline, and the jobs that gained and that lost, most first.
 
+        A job gains by its utility; where nothing is stated, by its slowdown.
         A job: id, arrival, utility before (under the baseline) and after, finish before and after (None: not finished),
         and what the policy told it last: state and reason.
         """
@@ -177,8 +185,9 @@ class PlaceComparison(AnyResult):
         for result in self.results:
             if result is base:
                 continue
-            change = result.utilities - base.utilities
-            real = np.abs(change) > SAME * np.maximum(1.0, np.maximum(base.utilities, result.utilities))
+            before, after = self._judged(base), self._judged(result)
+            change = after - before
+            real = np.abs(change) > SAME * np.maximum(1.0, np.maximum(np.abs(before), np.abs(after)))
             order = np.argsort(-np.abs(change), kind="stable")
             gained = [moved(base, result, int(j)) for j in order if real[j] and change[j] > 0]
             lost = [moved(base, result, int(j)) for j in order if real[j] and change[j] < 0]
@@ -190,12 +199,18 @@ class PlaceComparison(AnyResult):
                     "utility": gain,
                     "relative": gain / base.utility if base.utility > 0 else None,
                     "completed": result.completed - base.completed,
+                    "in_time": int(result.waits.in_time.sum() - base.waits.in_time.sum()),
+                    "mean_slowdown": _less(*(one.waits.row()["mean_slowdown"] for one in (result, base))),
                     "gained": gained,
                     "lost": lost,
                     "same": len(self.jobs) - len(gained) - len(lost),
                 }
             )
         return rows
+
+    def _judged(self, result: Result) -> Floats:
+        """What each job is judged by, more is better: its utility, or where nothing is stated less slowdown."""
+        return result.utilities if stated(self.jobs) != NOTHING else -np.nan_to_num(result.waits.slowdown)
 
     @cached_property
     def hopeless(self) -> dict[str, Row]:
@@ -204,7 +219,7 @@ class PlaceComparison(AnyResult):
         The time is what a job would hold at the width it asked for, on one machine if that fits.
         """
         run = Execution(self.cluster, self.jobs, self.slots, self.horizon)
-        reasons = _hopeless(run)
+        reasons = hopeless(run)
         demand = [_resource_slots(self.cluster, run, j) for j in range(len(self.jobs))]
         held = np.array(demand).reshape(len(self.jobs), len(self.cluster.resources))
         total, out = held.sum(axis=0), {}
@@ -231,18 +246,13 @@ def moved(base: Result, result: Result, j: int) -> Row:
     }
 
 
+def _less(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one - other
+
+
 def usual_baseline(labels: Sequence[str]) -> str:
     """FIFO where it takes part, else the first."""
     return BASELINE if BASELINE in labels else labels[0]
-
-
-def _hopeless(run: Execution) -> list[str]:
-    """Why each job cannot finish even alone from its arrival on; "" where it can."""
-    found = []
-    for j, arrival in enumerate(run.arrival.tolist()):
-        run.now = arrival
-        found.append(BEYOND_HORIZON if arrival >= run.end else run.hopeless(j))
-    return found
 
 
 def _resource_slots(cluster: Cluster, run: Execution, j: int) -> Floats:
@@ -308,8 +318,8 @@ def compare(
     results, calibration = [result for result, _ in played], [row for _, trials in played for row in trials]
     tell(len(policies) * end, len(policies) * end, "the upper bound" if bound else "certifying")
     limit, note = _bound(run, results, bound)
-    if limit is not None:
-        results = [replace(result, detail={**result.detail, "bound": limit.utility}) for result in results]
+    shared: dict[str, Any] = {"alone": Alone.of(run)} | ({} if limit is None else {"bound": limit.utility})
+    results = [replace(result, detail=result.detail | shared) for result in results]
     certificate = merged({result.policy.label: result.certificate() for result in results})
     notes = (workload.note,) if workload.note else ()
     window = (slots, horizon, seed)
@@ -401,7 +411,7 @@ def _bound(run: Execution, results: list[Result], wanted: bool | str) -> tuple[B
     if wanted == "auto" and len(jobs) > AUTO_JOBS:
         return None, f"no bound: {len(jobs):,} jobs are many for it (over {AUTO_JOBS:,})"
     done = np.any([result.finish >= 0 for result in results], axis=0)
-    able = tuple(job for job, why, did in zip(jobs, _hopeless(run), done, strict=True) if did or not why)
+    able = tuple(job for job, why, did in zip(jobs, hopeless(run), done, strict=True) if did or not why)
     try:
         found = bound(run.cluster, replace(jobs, jobs=able), slots=run.end)
     except InputError as error:

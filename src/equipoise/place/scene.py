@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,8 +23,21 @@ from equipoise.place.compare import Case, PlaceComparison, Progress, usual_basel
 from equipoise.place.durations import learn_durations
 from equipoise.place.execution import end_of
 from equipoise.place.job import Workload
+from equipoise.place.recommend import BESIDE, USUAL, Recommendation, parts, recommend
 from equipoise.place.simulate import Placer
-from equipoise.place.spec import AUTO, OWN, SEEN, TRACES, PlaceSpec, PricedSpec, SceneSpec
+from equipoise.place.spec import (
+    AUTO,
+    OWN,
+    PLACERS,
+    RECOMMENDED,
+    SEEN,
+    TRACES,
+    WORTHS,
+    PlaceSpec,
+    PricedSpec,
+    SceneSpec,
+    placer_names,
+)
 from equipoise.place.traces._rows import columns, format_of, opened
 from equipoise.units import count as counted, seconds
 
@@ -32,6 +45,7 @@ DRAWN, DRAWN_SLOTS, DRAWN_MACHINES = 60, 24, 20  # the built-in example: an over
 OTHER_SEEDS, HISTORIES = 1000, 4  # its history: so many other draws, from this seed on
 GPUS = 8
 PLANNED_AHEAD = 48 * 3600.0  # seconds, where nothing is said
+NO_PAST = "history.none"  # the code of an error: nothing comes before the jobs that are scored
 FIRST_LINES = 3  # of skipped rows that are named
 VARYING = re.compile(r"'[^']*'|[-+]?\d[\d.,:e+ -]*")
 
@@ -53,6 +67,7 @@ class PlaceScene:
     calendar: Calendar | None = None
     skipped: tuple[str, ...] = ()  # of the notes, those about rows that could not be jobs
     spec: PlaceSpec | None = None
+    recommended: Recommendation | None = None
 
     @property
     def case(self) -> Case:
@@ -78,7 +93,8 @@ class PlaceScene:
         """
         found = self.case.compare("auto" if self.bound else False, progress=progress, workers=workers)
         history = tuple(len(past) for past in self.history)
-        return replace(found, notes=self.notes, history=history, asked_baseline=self.baseline, spec=self.spec)
+        told = {"notes": self.notes, "history": history, "asked_baseline": self.baseline, "spec": self.spec}
+        return replace(found, **told, recommended=self.recommended)  # type: ignore[arg-type]
 
     def refuse_unknown_job(self, name: str) -> None:
         """An error for a job that is not scored, which says whether it is history, or which one is the nearest."""
@@ -110,14 +126,48 @@ class Notes:
 
 
 def build(spec: PlaceSpec) -> PlaceScene:
-    """Read all files, and make the placers, with prices from history."""
-    needed = bool(spec.learn_durations) or any(needs_history(kind) for kind in price_kinds(spec))
-    scene = read_scene(spec, history=needed)
-    placers = tuple(placer_of(spec, scene.history, scene.cluster, name, k) for k, name in enumerate(spec.policy))
+    """Read all files, ask history which policy to recommend, and make the placers, with prices from history."""
+    asked = RECOMMENDED in spec.policy or spec.recommend
+    needed = bool(spec.learn_durations) or any(map(needs_history, price_kinds(spec)))
+    try:
+        scene = read_scene(spec, history=asked or needed)
+    except InputError as error:
+        if needed or error.code != NO_PAST:
+            raise
+        scene = read_scene(spec, history=False)
+    found = _recommended(spec, scene) if asked else None
+    names = _expanded(spec.policy, found)
+    placers = tuple(placer_of(spec, scene.history, scene.cluster, name, k) for k, name in enumerate(names))
     labels = [placer.label for placer in placers]
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise InputError(f"two policies are called {twice[0]!r}; give yours another label")
-    return replace(scene, placers=placers, baseline=_baseline(spec, labels), bound=spec.bound, spec=spec)
+    return replace(
+        scene, placers=placers, baseline=_baseline(spec, labels), bound=spec.bound, spec=spec, recommended=found
+    )
+
+
+def _recommended(spec: PlaceSpec, scene: PlaceScene) -> Recommendation:
+    """The best on history; without history the usual one."""
+    if not scene.history:
+        name = next(name for name in USUAL if name in placer_names())
+        label = PLACERS.find(name).name
+        return Recommendation(label, name, f"{label}, the usual one: no past jobs tell which is the best")
+    early, late = parts(scene.history)
+    quick = {"replan": 0, "prices": "replay" if spec.prices == "best" else spec.prices}  # both others only refine
+    plain = spec.model_copy(update=quick)
+    candidates = placer_names(every=False)
+    given = {name: placer_of(plain, [early], scene.cluster, name, k) for k, name in enumerate(candidates)}
+    window: dict[str, Any] = {"slots": scene.slots, "horizon": scene.horizon}
+    return recommend(scene.cluster, late, given, **window, seed=spec.seed, pace=spec.pace)
+
+
+def _expanded(names: Sequence[str], found: Recommendation | None) -> list[str]:
+    """The policies by name, with the recommended one in its place; alone, it has a few beside it."""
+    if found is None or RECOMMENDED not in names:
+        return list(names)
+    given = [found.name if name == RECOMMENDED else name for name in names]
+    known = placer_names()
+    return list(dict.fromkeys(given + [name for name in BESIDE if name in known and len(names) == 1]))
 
 
 def _baseline(spec: PlaceSpec, labels: Sequence[str]) -> str:
@@ -251,11 +301,13 @@ def _split(
     if history and not past:
         before = jobs.between(first, cut)
         if not len(before):
-            raise InputError(f"--window {spec.window}: no job arrives before it to calibrate on; give --history FILE")
+            raise InputError(
+                f"--window {spec.window}: no job arrives before it to calibrate on; give --history FILE", code=NO_PAST
+            )
         past = (before,)
         when = f"slot {first}" if cut == first + 1 else f"slots {first} to {cut - 1}"
         which = f"the {len(before):,} jobs that arrive in {when}, which are not scored"
-        notes.add(f"no --history: prices come from {which}")
+        notes.add(f"no --history: the past is {which}")
     moved = f"; slot 0 is slot {cut} of the file" if cut else ""
     notes.add(f"scored: the {len(chosen):,} jobs that arrive in slots {cut} to {last - 1}{moved}")
     return chosen, past, cut
@@ -269,7 +321,8 @@ def _cut(spec: PricedSpec, jobs: Workload) -> int:
     if cut == jobs[0].arrival:
         raise InputError(
             f"{jobs.source}: every job arrives in slot {cut}, so that none can be history; give --history FILE of past "
-            "jobs, or --prices fixed, or policies without prices (--policy fifo,drf,srtf)"
+            "jobs, or --prices fixed, or policies without prices (--policy fifo,drf,srtf)",
+            code=NO_PAST,
         )
     return cut
 
@@ -340,10 +393,18 @@ def read_jobs(spec: SceneSpec, path: Path, kind: str, cluster: Cluster | None) -
         return files.read_jobs(path, cluster, spec.slot)
     reader = TRACES.load(kind)
     takes = inspect.signature(reader).parameters
-    for name in ("slot", "elasticity", "sized_utility", *(("gpus_per_machine",) if spec.machines is None else ())):
+    for name in (
+        "slot",
+        "elasticity",
+        "sized_utility",
+        "worth",
+        *(("gpus_per_machine",) if spec.machines is None else ()),
+    ):
         if name not in takes and getattr(spec, name) != type(spec).model_fields[name].default:
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option} has no effect: the reader of format {kind} takes no {name}; leave {option} out")
+    if not spec.sized_utility and spec.worth == WORTHS[0]:
+        raise InputError("--no-sized-utility has no effect: no worth is drawn; say --worth drawn with it")
     given = {name: getattr(spec, name) for name in takes if name in type(spec).model_fields}
     return reader(path, **{name: value for name, value in given.items() if value is not None})
 

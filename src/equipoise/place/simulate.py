@@ -21,6 +21,7 @@ from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import ADMITTED, LENT, NOWHERE, PENDING, REFUSED, Decision, Execution
 from equipoise.place.job import Job, Workload
+from equipoise.place.slowdown import Alone, Waits, stated
 from equipoise.place.spec import SEEN
 
 Progress = Callable[[int, int], None]  # slots passed, slots in all
@@ -114,6 +115,25 @@ class Result(results.Result):
         return broken(self)
 
     @cached_property
+    def waits(self) -> Waits:
+        """What the jobs went through: slowdown, in time or not, finish-time fairness."""
+        alone = self.detail.get("alone")
+        if alone is None:
+            alone = Alone.of(Execution(self.cluster, self.jobs, self.slots, self.horizon))
+        return Waits.of(self.jobs, self.finish, self.end, alone)
+
+    @cached_property
+    def users(self) -> list[dict[str, Any]]:
+        """A row for each user that jobs state, as `row`, with the jobs of each; empty where none does."""
+        users = np.array([job.user for job in self.jobs])
+        rows = []
+        for user in sorted({*users.tolist()} - {""}):
+            which = users == user
+            counts = {"jobs": int(which.sum()), "completed": int((self.finish[which] >= 0).sum())}
+            rows.append({"policy": self.policy.label, "user": user} | counts | self.waits.row(which))
+        return rows
+
+    @cached_property
     def reasons(self) -> dict[str, int]:
         """Why jobs that never finished did not: the last reason each was told, counted."""
         unfinished = np.flatnonzero(self.finish < 0).tolist()
@@ -150,13 +170,18 @@ class Result(results.Result):
 
     @property
     def row(self) -> dict[str, Any]:
-        """Plain numbers of the run; completion times in hours."""
+        """Plain numbers of the run; completion times in hours, `unfair` the share of jobs above 1."""
         hours = self.completion
         some = len(hours) > 0
+        told = ((log, job.arrival) for log, job in zip(self.decisions, self.jobs, strict=True))
+        by = list(self.broken.values())
         return {
             "policy": self.policy.label,
-            "utility": self.utility,
             "completed": self.completed,
+            **self.waits.row(),
+            "promised_on_arrival": sum(any(d.state == ADMITTED and d.slot == at for d in log) for log, at in told),
+            **{f"broken_by_{who}": by.count(who) for who in ("us", "machine", "statement")},
+            "utility": self.utility,
             "admitted": self.admitted,
             "bound": self.bound,
             "mean_completion": float(hours.mean()) if some else None,
@@ -172,7 +197,7 @@ class Result(results.Result):
 
         label = self.policy.label
         result = {"policy": label, "jobs": len(self.jobs), "slot": float(self.jobs.slot), "end": self.end}
-        result |= {"rows": [self.row], "reasons": self.reasons}
+        result |= {"stated": stated(self.jobs), "rows": [self.row], "users": self.users, "reasons": self.reasons}
         tables = {"outcomes": outcome_rows(self), "history": slot_rows(self), "allocations": allocation_rows(self)}
         tables["machines"] = machine_rows(self.cluster)
         config = {"policy": label, "slots": self.slots, "horizon": self.horizon, "seed": self.seed}

@@ -15,7 +15,7 @@ from pydantic import ValidationInfo, field_validator
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.registry import Registry, whole_reference
-from equipoise.spec import FIRST, Spec, WholePath, setting
+from equipoise.spec import FIRST, Spec, WholePath, known_names, setting
 from equipoise.units import seconds
 
 if TYPE_CHECKING:
@@ -30,7 +30,10 @@ TRACES: Registry[Workload] = Registry("equipoise.place.traces", "format")
 AUTO, OWN = "auto", "own"  # formats of jobs besides those of traces
 PACKINGS = ("greedy", "rounding")
 SEEN, UNSEEN = PACES = ("seen", "unseen")  # whether the true work of a job is known after the first slot it ran in
+DRAWN = "drawn"
+WORTHS = ("none", DRAWN)  # what a job of a trace is worth that states nothing of it
 EVERY = "all"
+RECOMMENDED = "recommended"
 PLAIN = "plain"  # pdors:plain: neither re-planning nor backfill
 PRICED = "priced"  # elasticflow:priced: with a price from history
 COUNT_MOST = 2**31  # of slots, machines, seeds and such
@@ -65,7 +68,10 @@ class SceneSpec(Spec):
     elasticity: float | None = setting(
         None, "Jobs of a trace run on up to so many times the GPUs they had. (default: 1; elasticflow: 4)", "Jobs"
     )
-    sized_utility: bool = setting(True, "Synthesised utilities grow with the job's GPU time.", "Jobs")
+    worth: str = setting(
+        WORTHS[0], "What jobs of a trace are worth: none (nothing is stated), or drawn by --seed.", "Jobs", "none|drawn"
+    )
+    sized_utility: bool = setting(True, "With --worth drawn: worth grows with the job's GPU time.", "Jobs")
     window: str | None = setting(
         None, "Score only jobs that arrive in these slots; history is as long a stretch before them.", "Jobs", "FROM:TO"
     )
@@ -77,6 +83,17 @@ class SceneSpec(Spec):
     )
     slots: int | None = setting(None, "Or: everything ends at this slot.", "Time", "SLOTS")
     seed: int = setting(0, "Draws utilities, synthetic jobs, wrong durations; re-planning.", "Time", "SEED")
+
+    @classmethod
+    def upgrade(cls, values: dict[str, object], version: str) -> dict[str, object]:
+        """In 0.1.0 the worth of a trace's jobs was drawn, a job's pace was not seen, all policies took part, and `packing`
+        was called `placer`."""
+        values = {"packing" if name == "placer" else name: value for name, value in values.items()}
+        first = {"worth": DRAWN, "pace": UNSEEN, "policy": EVERY}
+        known = {name: value for name, value in first.items() if name in cls.model_fields}
+        return known | values if version == FIRST else values
+
+    _known = known_names({"worth": WORTHS})
 
     @field_validator("jobs", "cluster")
     @classmethod
@@ -180,15 +197,6 @@ class PricedSpec(SceneSpec):
         old="placer",
     )
 
-    @classmethod
-    def upgrade(cls, values: dict[str, object], version: str) -> dict[str, object]:
-        """In 0.1.0 `packing` was called `placer`, and nobody saw the pace of a job."""
-        if version == FIRST:
-            values = {"pace": UNSEEN} | values
-        if "placer" in values:
-            values = {"packing" if name == "placer" else name: value for name, value in values.items()}
-        return values
-
     @field_validator("history", mode="before")
     @classmethod
     def _files(cls, value: object) -> object:
@@ -259,15 +267,17 @@ class PlaceSpec(PricedSpec):
     """Policies side by side: `PlaceSpec.from_yaml(path).build().compare().save(folder)`."""
 
     policy: list[str] = setting(
-        EVERY,
+        RECOMMENDED,
         f"Commas between: {', '.join(placer_names())}; all (not elasticflow, sia); your own FILE.py:CLASS; "
-        "pdors:recalled and other kinds of prices, pdors:plain (no re-planning, no lending), elasticflow:priced.",
+        "pdors:recalled and other kinds of prices, pdors:plain (no re-planning, no lending), elasticflow:priced; "
+        "recommended: the best on history, with a few beside it.",
         "Policies",
         "NAMES",
     )
     calendar: WholePath = setting(
         None, "What jobs may not have: reservations, maintenance, machines that end or fail.", "Jobs", "FILE"
     )
+    recommend: bool = setting(False, "With --policy too: replay history, and say which is recommended.", "Policies")
     baseline: str | None = setting(None, "Gains are told against this policy. (default: FIFO)", "Policies", "NAME")
     bound: bool = setting(True, "The upper bound that no schedule can pass (an LP).", "Policies")
 
@@ -278,6 +288,8 @@ class PlaceSpec(PricedSpec):
         for name in words(value, "pdors,drf"):
             if name.lower() == EVERY:
                 found += placer_names(every=False)
+            elif name.lower() == RECOMMENDED:
+                found.append(RECOMMENDED)
             else:
                 found.append(whole_reference(name) if ".py" in name else known_policy(name))
         return list(dict.fromkeys(found))
@@ -305,6 +317,7 @@ class WhatIfSpec(PlaceSpec):
 class SweepSpec(PlaceSpec):
     """The same comparison with so many seeds."""
 
+    policy: list[str] = setting(EVERY, "As for `place`; the same for every seed.", "Policies", "NAMES")
     seeds: int = setting(8, "So many draws, from --seed on.", "Time", "COUNT")
 
     @field_validator("seeds")
@@ -316,6 +329,8 @@ class SweepSpec(PlaceSpec):
 
     def scenes(self) -> list[PlaceScene]:
         """A scene for each seed."""
+        if RECOMMENDED in self.policy:
+            raise InputError("--policy recommended may be another for each seed; name policies to sweep")
         return [self.model_copy(update={"seed": self.seed + k}).build() for k in range(self.seeds)]
 
 

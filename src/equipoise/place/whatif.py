@@ -12,6 +12,7 @@ from equipoise.place.cluster import Cluster
 from equipoise.place.compare import SAME, TIMES, TOLD, PlaceComparison, merged, moved
 from equipoise.place.scene import PlaceScene, build
 from equipoise.place.simulate import Result
+from equipoise.place.slowdown import stated
 from equipoise.place.spec import WhatIfSpec
 from equipoise.result import Result as AnyResult
 from equipoise.units import count
@@ -67,7 +68,7 @@ class WhatIf(AnyResult):
         dates |= {"only then": sum(now is None and then is not None for now, then in both)}
         dates |= {"only now": sum(now is not None and then is None for now, then in both)}
         result: Row = {"words": self.words, "jobs": len(self.now.jobs), "slot": float(self.now.jobs.slot)}
-        result |= {"rows": rows, "dates": dates, "notes": list(self.notes)}
+        result |= {"stated": stated(self.now.jobs), "rows": rows, "dates": dates, "notes": list(self.notes)}
         for kind in ("gained", "lost"):
             found = [row for row in changes if row["change"] == kind]
             result |= {f"jobs_{kind}": len(found), kind: found[:TOLD]}
@@ -109,16 +110,16 @@ def whatif(spec: WhatIfSpec, *, compared: Callable[[PlaceScene], PlaceComparison
     compared
         Runs one scene; where progress is to be shown.
     """
-    names = [spec.policy[0], *([spec.instead] if spec.instead else [])]
+    names = list(dict.fromkeys([spec.policy[0], *([spec.instead] if spec.instead else [])]))
     add = spec.add if spec.add is not None else int(spec.machine is not None)
-    if not add and len(set(names)) == 1:
-        raise InputError(
-            "nothing is other: say --add COUNT of --machine NAME, or --instead POLICY", code="whatif.nothing"
-        )
     told = spec.model_copy(update={"policy": names, "baseline": None, "bound": False})
     scene = build(told)
     cluster = with_machines(scene.cluster, add, spec.machine) if add else scene.cluster
     first, last = scene.placers[0], scene.placers[-1 if spec.instead else 0]
+    if not add and last is first:
+        raise InputError(
+            "nothing is other: say --add COUNT of --machine NAME, or --instead POLICY", code="whatif.nothing"
+        )
     runs = [
         compared(replace(scene, cluster=on, placers=(placer,), baseline=placer.label)).results[0]
         for on, placer in ((scene.cluster, first), (cluster, last))

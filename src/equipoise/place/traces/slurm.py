@@ -33,7 +33,13 @@ def matches(first_lines: Sequence[str]) -> bool:
 
 
 def slurm(
-    path: str | Path, *, slot: str | float = "10m", seed: int = 0, elasticity: float = 1, sized_utility: bool = True
+    path: str | Path,
+    *,
+    slot: str | float = "10m",
+    seed: int = 0,
+    elasticity: float = 1,
+    sized_utility: bool = True,
+    worth: str = "none",
 ) -> Workload:
     """Jobs that ran, whatever their end: one worker per GPU, or without GPUs one per node; never wider than asked.
 
@@ -41,7 +47,7 @@ def slurm(
     belong to their job: they are left out, and the note says how many. A job states its Timelimit, and really took Elapsed
     (`Job.actual`); one without a limit states what it took, and the note counts them. The parameters are those of `philly`.
     """
-    mapped = Mapped.of(slot, seed, elasticity, sized_utility)
+    mapped = Mapped.of(slot, seed, elasticity, sized_utility, worth=worth)
     found: list[TraceRow] = []
     skipped: list[Skipped] = []
     names: set[str] = set()
