@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from equipoise.place import Cluster, Machine
+from equipoise.place.job_spec import plain_job
 from equipoise.serve.plan.decide import Conflict, NotFound, Scheduler, opening
 from equipoise.serve.plan.machines import Machines
 from equipoise.serve.plan.state import State
@@ -58,6 +59,18 @@ def test_three_jobs_on_two_machines():
     desk.ask.tick(4)
     assert desk.what(c) == ("finished", "") and desk.state.over[c].finish == 3
     assert desk.state.jobs == {}
+
+
+def test_who_submits_and_how_much_it_counts_is_kept():
+    """In the job, and in the log it is restored from; a job that says nothing counts once, of nobody."""
+    plan = Desk(1)
+    told, silent = plan.submit(1, 1.0, user="ann", priority=2.5), plan.submit(1, 1.0)
+    assert [(plan.state.jobs[id].job.user, plan.state.jobs[id].job.priority) for id in (told, silent)] == [
+        ("ann", 2.5),
+        ("", 1.0),
+    ]
+    written = plain_job(plan.state.jobs[told].job)
+    assert (written["user"], written["priority"]) == ("ann", 2.5)
 
 
 def test_on_a_real_clock_a_job_starts_with_the_next_slot():
