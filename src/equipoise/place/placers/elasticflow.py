@@ -162,13 +162,13 @@ class ElasticFlowSession:
 
     def date(self, j: int) -> int:
         """The slot by which a job wants to be finished; the last of its horizon if it has no deadline."""
-        run, (_, rate, when) = self.run, self.run.worth_parameters[j]
-        kind, last = run.worth_kind[j], run.deadline(j) - 1
+        run, kind, (_, rate, when) = self.run, self.run.worth_kind[j], self.run.worth_parameters[j].tolist()
+        last, slots = run.deadline(j) - 1, run.horizon
         if kind == LINEAR:
-            return min(last, int(run.arrival[j]) + max(0, math.ceil(float(when)) - 1))
-        if kind == DEADLINE or (kind == SIGMOID and rate > 0.0):
-            return min(last, int(run.arrival[j]) + math.floor(float(when)))
-        return last
+            slots = max(0, math.ceil(when) - 1)
+        elif kind == DEADLINE or (kind == SIGMOID and rate > 0.0):
+            slots = math.floor(when)
+        return min(last, int(run.arrival[j]) + slots)
 
     def arrive(self, job: int) -> None:
         run, date, worth = self.run, self.date(job), self.run.jobs[job].utility
