@@ -14,7 +14,7 @@ import yaml
 from equipoise.cli import main
 from equipoise.place.files import read_cluster, read_jobs
 
-EVERY = ("PDORS", "OASiS", "FIFO", "DRF", "Dorm-style", "SRTF", "LAS")
+EVERY = ("PDORS", "OASiS", "FIFO", "EASY", "DRF", "Dorm-style", "SRTF", "LAS")
 QUICK = ("--draw", "12", "--slots", "12", "--machines", "4", "--replan", "4", "--seed", "3")
 CLUSTER = """
 bandwidth: {inside: 20Gbps, between: 1Gbps}
@@ -552,7 +552,7 @@ def test_help_lists_the_commands_and_the_options(place):
         (("my.py", "--machines", "1"), "my.py: its first line is none that is known; say --format"),
         (("--policy", "drff"), "did you mean 'drf'"),
         (("--policy", ","), "expected names"),
-        (("--policy", "fifo:bid"), "only pdors comes in kinds"),
+        (("--policy", "fifo:bid"), "fifo comes in no kinds"),
         (("--policy", "pdors:bit"), "did you mean 'bid'"),
         (("--policy", "fifo,drf", "--baseline", "srtf"), "--baseline: unknown policy 'srtf'"),
         (("--policy", "my.py"), "expected FILE.py:CLASS"),

@@ -58,8 +58,9 @@ def test_the_best_for_the_past_is_recommended_and_who_cannot_run_is_left_out() -
     found = recommend(ONE_GPU, jobs(6), given, horizon=20)
     assert (found.name, found.label) == ("srtf", "SRTF")
     assert [one["mean_slowdown"] for one in found.rows] == pytest.approx([3.0, 1.125])
-    for words in ("SRTF: on 6 past jobs", "1.12", "FIFO 3", "Refuses cannot run here: not on this cluster"):
+    for words in ("SRTF: on 6 past jobs", "1.12", "FIFO 3", "cannot run here: Refuses"):
         assert words in found.why
+    assert found.unable == {"Refuses": "not on this cluster"}
     with refused("policies.none"):
         recommend(ONE_GPU, jobs(6), {"no": Refuses()}, horizon=20)
 
@@ -98,7 +99,7 @@ def test_without_a_policy_the_recommended_one_runs_beside_a_few(tmp_path: Path) 
     """SRTF on the first quarter; the jobs that are scored may be anything: the sentence stays the same."""
     scene = settings(tmp_path, jobs(16)).build()
     assert scene.recommended is not None and scene.recommended.name == "srtf"
-    assert [placer.label for placer in scene.placers] == ["SRTF", "FIFO"]
+    assert [placer.label for placer in scene.placers] == ["SRTF", "EASY", "FIFO"]
     other = Workload((*jobs(16).jobs[:6], *(job.but(work=1.0) for job in jobs(16).jobs[6:])))
     again = settings(tmp_path, other).build().recommended
     assert again is not None and (again.why, again.rows) == (scene.recommended.why, scene.recommended.rows)
@@ -125,5 +126,7 @@ def test_without_a_past_the_usual_one_is_taken(tmp_path: Path) -> None:
 def test_a_config_of_the_first_release_plays_all_policies(tmp_path: Path) -> None:
     """Without a version, as 0.1.0 wrote it; today's default is another."""
     (tmp_path / "old.yaml").write_text("draw: 4\n")
-    assert set(candidates()) <= set(PlaceSpec.from_yaml(tmp_path / "old.yaml").policy)
+    assert {"pdors", "srtf", "fifo", "las"} <= set(PlaceSpec.from_yaml(tmp_path / "old.yaml").policy)
+    assert {"srtf", "elasticflow:priced"} <= set(candidates())
+    assert "sia" not in candidates()
     assert PlaceSpec().policy == ["recommended"]
