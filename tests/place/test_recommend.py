@@ -10,8 +10,7 @@ import pytest
 from equipoise.errors import InputError
 from equipoise.place import Cluster, Deadline, Job, Machine, PlaceSpec, Workload, placers, write_jobs
 from equipoise.place.execution import Execution
-from equipoise.place.recommend import parts, ranked, recommend
-from equipoise.place.spec import placer_names
+from equipoise.place.recommend import candidates, parts, ranked, recommend
 from refusals import refused
 
 ONE_GPU = Cluster((Machine({"gpu": 1}),))
@@ -59,8 +58,9 @@ def test_the_best_for_the_past_is_recommended_and_who_cannot_run_is_left_out() -
     found = recommend(ONE_GPU, jobs(6), given, horizon=20)
     assert (found.name, found.label) == ("srtf", "SRTF")
     assert [one["mean_slowdown"] for one in found.rows] == pytest.approx([3.0, 1.125])
-    for words in ("SRTF: on 6 past jobs", "1.12", "FIFO 3", "Refuses cannot run here: not on this cluster"):
+    for words in ("SRTF: on 6 past jobs", "1.12", "FIFO 3", "cannot run here: Refuses"):
         assert words in found.why
+    assert found.unable == {"Refuses": "not on this cluster"}
     with refused("policies.none"):
         recommend(ONE_GPU, jobs(6), {"no": Refuses()}, horizon=20)
 
@@ -126,5 +126,11 @@ def test_without_a_past_the_usual_one_is_taken(tmp_path: Path) -> None:
 def test_a_config_of_the_first_release_plays_all_policies(tmp_path: Path) -> None:
     """Without a version, as 0.1.0 wrote it; today's default is another."""
     (tmp_path / "old.yaml").write_text("draw: 4\n")
-    assert set(placer_names(every=False)) <= set(PlaceSpec.from_yaml(tmp_path / "old.yaml").policy)
+    assert {"pdors", "srtf", "fifo", "las"} <= set(PlaceSpec.from_yaml(tmp_path / "old.yaml").policy)
+    assert {"srtf", "elasticflow:priced"} <= set(candidates())
+    assert [name for name in candidates() if name not in candidates(calendar=True)] == [
+        "elasticflow",
+        "elasticflow:priced",
+    ]
+    assert "sia" not in candidates()
     assert PlaceSpec().policy == ["recommended"]

@@ -9,7 +9,8 @@ time, then most promised on arrival.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from equipoise.place.cluster import Cluster
 from equipoise.place.job import Workload
 from equipoise.place.simulate import Placer, simulate
 from equipoise.place.slowdown import NOTHING, stated
-from equipoise.place.spec import SEEN
+from equipoise.place.spec import PLACERS, SEEN
 from equipoise.present.text import number
 from equipoise.units import count
 
@@ -39,10 +40,29 @@ class Recommendation:
     name: str
     why: str
     rows: tuple[Row, ...] = ()
+    unable: Mapping[str, str] = field(default_factory=dict)  # why others cannot run, by label
 
     def as_dict(self) -> Row:
         """Plain values."""
-        return {"policy": self.label, "name": self.name, "why": self.why, "rows": list(self.rows)}
+        return {
+            "policy": self.label,
+            "name": self.name,
+            "why": self.why,
+            "rows": list(self.rows),
+            "unable": dict(self.unable),
+        }
+
+
+def candidates(*, calendar: bool = False) -> list[str]:
+    """Every placer there is and each of its `kinds`; of the `named_only` those that say `candidate = True`; with a calendar
+    those only that keep to one."""
+    found = []
+    for choice in PLACERS.choices():
+        able = not calendar or choice.facts.get("calendars", True)
+        if able and choice.facts.get("candidate", not choice.facts.get("named_only")):
+            kinds = cast("Sequence[str]", choice.facts.get("kinds", ()))
+            found += [choice.stem, *(f"{choice.stem}:{kind}" for kind in kinds)]
+    return found
 
 
 def parts(history: Sequence[Workload]) -> tuple[Workload, Workload]:
@@ -84,16 +104,18 @@ def recommend(
         As in `simulate`.
     """
     rows: dict[str, Row] = {}
-    unable = ""
+    unable: dict[str, str] = {}
     for name, policy in policies.items():
         try:
             row = simulate(cluster, past, policy, slots=slots, horizon=horizon, seed=seed, pace=pace).row
         except InputError as error:
-            unable += f"; {policy.label} cannot run here: {error.what}"
+            unable[policy.label] = error.what
             continue
         rows[name] = {key: value for key, value in row.items() if key != "seconds_per_decision"}
     if not rows:
-        raise InputError(f"no policy can replay the past; name one with --policy{unable}", code="policies.none")
+        raise InputError(
+            f"no policy can replay the past: {next(iter(unable.values()), 'none is given')}", code="policies.none"
+        )
     nothing = stated(past) == NOTHING
     first, *others = ranked(rows, nothing)
     judged, key = ("mean slowdown", "mean_slowdown") if nothing else ("utility", "utility")
@@ -103,7 +125,8 @@ def recommend(
     why += (
         f", {row['completed']:,} done, {row['in_time']:,} in time, {row['promised_on_arrival']:,} promised on arrival"
     )
-    return Recommendation(row["policy"], first, why + unable, tuple(rows.values()))
+    why += f"; cannot run here: {', '.join(unable)}" if unable else ""
+    return Recommendation(row["policy"], first, why, tuple(rows.values()), unable)
 
 
 def ranked(rows: Mapping[str, Row], nothing: bool) -> list[str]:

@@ -23,7 +23,7 @@ from equipoise.place.compare import Case, PlaceComparison, Progress, usual_basel
 from equipoise.place.durations import learn_durations
 from equipoise.place.execution import end_of
 from equipoise.place.job import Workload
-from equipoise.place.recommend import BESIDE, USUAL, Recommendation, parts, recommend
+from equipoise.place.recommend import BESIDE, USUAL, Recommendation, candidates, parts, recommend
 from equipoise.place.simulate import Placer
 from equipoise.place.spec import (
     AUTO,
@@ -155,8 +155,8 @@ def _recommended(spec: PlaceSpec, scene: PlaceScene) -> Recommendation:
     early, late = parts(scene.history)
     quick = {"replan": 0, "prices": "replay" if spec.prices == "best" else spec.prices}  # both others only refine
     plain = spec.model_copy(update=quick)
-    candidates = placer_names(every=False)
-    given = {name: placer_of(plain, [early], scene.cluster, name, k) for k, name in enumerate(candidates)}
+    names = candidates(calendar=scene.calendar is not None)
+    given = {name: placer_of(plain, [early], scene.cluster, name, k) for k, name in enumerate(names)}
     window: dict[str, Any] = {"slots": scene.slots, "horizon": scene.horizon}
     return recommend(scene.cluster, late, given, **window, seed=spec.seed, pace=spec.pace)
 

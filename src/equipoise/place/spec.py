@@ -268,7 +268,7 @@ class PlaceSpec(PricedSpec):
 
     policy: list[str] = setting(
         RECOMMENDED,
-        f"Commas between: {', '.join(placer_names())}; all (not elasticflow, sia); your own FILE.py:CLASS; "
+        f"Commas between: {', '.join(placer_names())}; all (but elasticflow and sia); your own FILE.py:CLASS; "
         "pdors:recalled and other kinds of prices, pdors:plain (no re-planning, no lending), elasticflow:priced; "
         "recommended: the best on history, with a few beside it.",
         "Policies",
@@ -350,11 +350,8 @@ def known_policy(name: str) -> str:
     plain, known = plain.removesuffix("-style"), placer_names()
     if plain not in known:
         raise unknown_name("policy", name.lower(), [*known, EVERY])
-    kinds = (
-        (*PRICES.names(), PLAIN)
-        if plain == "pdors"
-        else cast("Sequence[str]", PLACERS.find(plain).facts.get("kinds", ()))
-    )
+    own = cast("Sequence[str]", PLACERS.find(plain).facts.get("kinds", ()))
+    kinds = (*PRICES.names(), PLAIN) if plain == "pdors" else own
     if colon and not kinds:
         raise InputError(f"{name!r}: {plain} comes in no kinds, as pdors does: pdors:recalled")
     if colon and kind not in kinds:

@@ -129,8 +129,9 @@ def growth_of(result: Result) -> dict[str, float]:
 def outcome_rows(result: Result) -> list[Row]:
     """What became of every job; finish is a slot, None if it was never done."""
     rows: list[Row] = [{"policy": result.policy.label} | result.outcome(j) for j in range(len(result.jobs))]
-    for row in rows:
+    for row, slowdown, in_time in zip(rows, result.waits.slowdown, result.waits.in_time, strict=True):
         row["reason"] = (row["reason"] or "unfinished") if row["finish"] is None else None
+        row |= {"slowdown": None if np.isnan(slowdown) else float(slowdown), "in_time": int(in_time)}
     return rows
 
 

@@ -14,6 +14,7 @@ from equipoise.present.text import (
     count,
     duration,
     fixed,
+    joined,
     number,
     outcome,
     percent,
@@ -387,8 +388,8 @@ def is_stated(told: Row) -> bool:
 def objective(told: Row) -> list[Text]:
     """By what the policies are judged, and which one is recommended."""
     about, advice = told.get("objective"), told.get("recommended")
-    found = [Text(f"Objective: {about}.")] if about else []
-    return found + ([Text(f"Recommended: {advice['why']}.")] if advice else [])
+    words = joined(about and f"Objective: {about}.", advice and f"Recommended: {advice['why']}.")
+    return [Text(words)] if words else []
 
 
 def merit(told: Row, row: Row) -> tuple[float, int]:

@@ -26,6 +26,7 @@ class Dorm:
     label: str = "Dorm-style"
     colour: ClassVar[str] = "#be185d"
     rank: ClassVar[int] = 5
+    candidate: ClassVar[bool] = False  # never recommended
 
     def start(self, run: Execution, seed: int) -> DormSession:
         return DormSession(run)

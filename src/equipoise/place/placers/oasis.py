@@ -25,6 +25,7 @@ class OASiS(PDORS):
     label: str = "OASiS"
     colour: ClassVar[str] = "#0891b2"
     rank: ClassVar[int] = 2
+    candidate: ClassVar[bool] = False  # never recommended
     family: ClassVar[str] = "oasis"
     settings: ClassVar[tuple[str, ...]] = ("prices", "packing")
     kind: ClassVar[str] = "recalled"
