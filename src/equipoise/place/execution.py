@@ -16,7 +16,7 @@ from equipoise.errors import InputError, unknown_name
 from equipoise.kernels import Floats, Int32s, Ints, kernel
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Workload, worth_over
-from equipoise.place.planner.job_arrays import JobArrays, arrays_of, fits_together
+from equipoise.place.planner.job_arrays import JobArrays, arrays_of, fits_together, takes
 from equipoise.place.planner.packing import MACHINE, NO_CELLS, ROUNDING, SLOT, same, works
 
 PENDING, ADMITTED, LENT, REFUSED = "pending", "admitted", "lent", "refused"
@@ -65,19 +65,21 @@ def carry_out(cells: Int32s, first: int, arrays: JobArrays, left: float, enough:
 @kernel
 def fastest(capacity: Ints, counts: Ints, arrays: JobArrays) -> float:
     """Samples per slot of the job alone on the empty cluster; 0 when it does not fit at all."""
-    widest = arrays.together.shape[0] - 1
+    widest = arrays.together.shape[1] - 1
     best = 0.0
+    types = arrays.types[np.cumsum(counts) - counts]  # of the entries, by their first machines
     for k in range(capacity.shape[0]):
         for w in range(1, fits_together(capacity[k], arrays.worker, arrays.server, arrays.per_server, widest) + 1):
-            best = max(best, arrays.together[w])
-    apart = arrays.per_server == 0
-    for k in range(capacity.shape[0]):
-        for other in range(capacity.shape[0]):
-            if (k != other or counts[k] > 1) and np.all(capacity[k] >= arrays.worker):
-                apart = apart or bool(np.all(capacity[other] >= arrays.server))
-    if apart:
-        for w in range(1 if arrays.per_server > 0 else 2, widest + 1):
-            best = max(best, arrays.apart[w])
+            best = max(best, arrays.together[types[k], w])
+    for on in range(arrays.together.shape[0]):
+        apart = arrays.per_server == 0
+        for k in np.flatnonzero(types == on):
+            for other in np.flatnonzero(types == on):
+                if (k != other or counts[k] > 1) and np.all(capacity[k] >= arrays.worker):
+                    apart = apart or bool(np.all(capacity[other] >= arrays.server))
+        if apart:
+            for w in range(1 if arrays.per_server > 0 else 2, widest + 1):
+                best = max(best, arrays.apart[on, w])
     return best
 
 
@@ -190,6 +192,16 @@ class Execution:
                 raise InputError(
                     f"{who}: slots {slots[0]} to {slots[-1]}; expected them in order, {self.now} to {self.end - 1}",
                     code="cells.slots",
+                )
+            types = self.arrays[j].types.take(cells[:, MACHINE], mode="clip")
+            mixed = np.flatnonzero((slots[1:] == slots[:-1]) & (types[1:] != types[:-1]))
+            untaken = [on for on in np.unique(types).tolist() if not takes(self.arrays[j], on)]
+            if len(mixed) or untaken:
+                raise InputError(
+                    f"{who}: machines of type {self.cluster.types[untaken[0]]!r}, which it does not take"
+                    if untaken
+                    else f"{who}: machines of several types in slot {slots[mixed[0]]}; expected one type in a slot",
+                    code="cells.types",
                 )
 
     def decide(

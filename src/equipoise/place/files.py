@@ -125,11 +125,13 @@ def _document(
     return EntryFile(path, where, settings, defaults, checked)
 
 
-def _fields(values: dict[str, object], depth: int = 2) -> Values:
+def _fields(values: dict[str, object], depth: int = 2, listed: bool = False) -> Values:
     for name, value in values.items():
         if isinstance(value, dict) and depth:
             with said_of(name):
-                _fields(value, depth - 1 if name == "defaults" else 0)
+                _fields(value, depth - 1 if name == "defaults" else 0, name == "speeds")
+        elif listed and isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
+            continue
         elif isinstance(value, bool | list | dict):
             raise InputError(f"{name} is {_named(value)}; expected one value")
     return values
@@ -212,6 +214,8 @@ def _from_yaml(path: Path, text: str, many: str, single: bool) -> EntryFile:
                 return node.value.lower() in ("yes", "true", "on")
             return None if kind == "null" else str(node.value)
         out: dict[str, object] = {}
+        if isinstance(node, yaml.SequenceNode):
+            return [str(one.value) if isinstance(one, yaml.ScalarNode) else {} for one in node.value]
         if not isinstance(node, yaml.MappingNode):
             return []
         for name, value in node.value if depth else ():
@@ -283,7 +287,7 @@ def _from_csv(path: Path, text: str, many: str) -> EntryFile:
 def _columns(columns: list[str], many: str) -> list[tuple[str, str]]:
     _pairs((name, None) for name in columns)
     if many == "machines":
-        return [("", name) if name in ("name", "count") else ("capacity", name) for name in columns]
+        return [("", name) if name in ("name", "count", "type") else ("capacity", name) for name in columns]
     places = []
     for column in columns:
         group, name = grouped(column)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from numbers import Real
 from typing import Any, ClassVar, overload
 
@@ -149,6 +150,9 @@ class Job:
     `server` None is an all-reduce job. `batch` is the global batch F: at most that many workers at once, or `most` if
     given. `requested` is the width a fixed-width policy gives it. `restart` is the part of a slot lost whenever
     width or placement changed. `actual` is the true work over the stated one: policies are told `work`, never this.
+    `speeds` are the types of machines it takes, each with a factor on its rate, or with a table: samples per slot of 1, 2,
+    ... workers on one machine. More workers than that are no faster; spread, they lose the part that the rate loses. None:
+    every type, at factor 1.
     """
 
     id: str
@@ -168,6 +172,7 @@ class Job:
     restart: float = 0.0
     actual: float = 1.0
     tags: Mapping[str, str] = field(default_factory=dict)
+    speeds: Mapping[str, float | Sequence[float]] | None = None
 
     def __repr__(self) -> str:
         workers = self.requested or "any number of"
@@ -204,6 +209,8 @@ class Job:
             object.__setattr__(self, "server", _demand(self.server, "server"))
         if not any(self.worker.values()):
             raise InputError("a worker asks for nothing; expected some of at least one resource", code="job.empty")
+        if self.speeds is not None:
+            object.__setattr__(self, "speeds", _speeds(self.speeds))
 
     def but(self, **changes: Any) -> Job:
         """The same job with some fields changed. Demands already in milli-units are kept as they are."""
@@ -212,7 +219,13 @@ class Job:
     @property
     def widest(self) -> int:
         """The most workers at once."""
-        return self.batch if self.most is None else min(self.batch, self.most)
+        most = self.batch if self.most is None else min(self.batch, self.most)
+        tables = [len(speed) for speed in (self.speeds or {}).values() if isinstance(speed, tuple)]
+        return min(most, max(tables)) if tables and len(tables) == len(self.speeds or {}) else most
+
+    def takes(self, type: str) -> bool:
+        """Whether it may sit on machines of a type."""
+        return self.speeds is None or type in self.speeds
 
     def servers(self, workers: int) -> int:
         """Parameter servers that so many workers need: ceil(w / gamma), none in an all-reduce job."""
@@ -222,10 +235,26 @@ class Job:
         """Slots per sample and worker of a parameter-server job: tau + (gamma / F)(2 g / b)."""
         return self.time_per_sample + self.workers_per_server / self.batch * (2.0 * self.gradient / bandwidth)
 
-    def rate(self, workers: int, *, together: bool) -> float:
-        """Samples per slot with so many workers, all on one machine (`together`) or not."""
+    def rate(self, workers: int, *, together: bool, type: str | None = None) -> float:
+        """Samples per slot with so many workers, all on one machine (`together`) or not, on machines of one type.
+
+        Without a type it is that of the fastest type it takes.
+        """
         if workers == 0:
             return 0.0
+        law = self._law(workers, together)
+        if self.speeds is None:
+            return law
+        if type is None:
+            return max(self.rate(workers, together=together, type=name) for name in self.speeds)
+        speed = self.speeds.get(type, 0.0)
+        if not isinstance(speed, Sequence):
+            return law * speed
+        best = speed[min(workers, len(speed)) - 1]
+        return best if together else best * (law / self._law(workers, True))
+
+    def _law(self, workers: int, together: bool) -> float:
+        """The rate at factor 1."""
         bandwidth = self.inside if together else self.between
         if self.server is not None:
             return workers / self.sigma(bandwidth)
@@ -250,6 +279,29 @@ def _demand(values: Mapping[str, object], who: str) -> Demand:
             code="job.resources",
         )
     return Demand({str(r): units.resource(v, f"{who}: {r}") for r, v in values.items()})
+
+
+def _speeds(values: Mapping[str, float | Sequence[float]]) -> dict[str, float | tuple[float, ...]]:
+    """A positive factor, or a table that does not fall, for every type."""
+    if not isinstance(values, Mapping) or not values:
+        raise InputError(f'speeds is {values!r}; expected types, as {{"a100": 2.0, "v100": 1.0}}', code="job.speeds")
+    out: dict[str, float | tuple[float, ...]] = {}
+    for name, speed in values.items():
+        table = list(speed) if isinstance(speed, Sequence) and not isinstance(speed, str) else [speed]
+        if not table or not all(_is_number(number) and 0 < number <= MOST for number in table):
+            raise InputError(
+                f"speeds: {name} is {short(str(speed))}; expected a positive number, or samples per slot of 1, 2, ... workers."
+                " A type that is not taken is left out",
+                code="job.speed",
+            )
+        for width, (less, more) in enumerate(pairwise(table), 2):
+            if more < less:
+                raise InputError(
+                    f"speeds: {name} falls from {less:g} to {more:g} at {width} workers; expected a table that does not fall",
+                    code="job.speeds_fall",
+                )
+        out[str(name)] = float(speed) if table[0] is speed else tuple(float(number) for number in table)  # type: ignore[arg-type]
+    return out
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def cluster_from(frame: Frame, **bandwidths: Any) -> Cluster:
     """`inside` and `between`, bandwidths such as "20Gbps", go before the frame's own."""
     machines = []
     for k, row in enumerate(rows_of(frame, "Cluster.from_frame")):
-        own: Values = {name: row.pop(name) for name in ("name", "count") if name in row}
+        own: Values = {name: row.pop(name) for name in ("name", "count", "type") if name in row}
         with said_of(f"row {k}"):
             machines.append(machine_from(own | {"capacity": row}))
     told = {name: frame.attrs[name] for name in ("inside", "between") if name in frame.attrs}

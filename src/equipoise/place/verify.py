@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
 from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
-from equipoise.place.cluster import Cluster
+from equipoise.place.cluster import Cluster, is_device
 from equipoise.place.job import DEADLINE, SIGMOID, Job, Workload
 from equipoise.units import MILLI, count
 
@@ -48,6 +48,7 @@ def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate
     utility = _earned(result.jobs, finish)
     checks = [
         _capacity(seen),
+        *_devices(seen),
         _ratio(seen),
         _work(seen, claimed),
         _arrival(seen),
@@ -72,9 +73,9 @@ def measure(
     Without claimed finishes there is nothing to compare with: capacity, ratio and arrival alone are certified.
     """
     seen = _Seen(cluster, jobs, rows, end)
-    checks = [_capacity(seen), _ratio(seen), _arrival(seen)]
+    checks = [_capacity(seen), *_devices(seen), _ratio(seen), _arrival(seen)]
     if claimed is not None:
-        checks[2:2] = [_work(seen, claimed)]
+        checks[-1:-1] = [_work(seen, claimed)]
         checks.append(_locality(seen, claimed))
     found = seen.finish(claimed)
     return Certificate(tuple(checks)), found, _earned(jobs, found), seen.rows
@@ -160,18 +161,29 @@ class _Seen:
         # sigma = tau + (gamma / F)(2 g / b) and w / sigma, or F w / (tau F + 2 (w - 1) g / b)
         with np.errstate(over="ignore"):  # a bandwidth of next to nothing: a rate of nothing
             exchange = np.where(gamma[j] > 0, gamma[j], np.maximum(w - 1.0, 0.0)) * 2.0 * gradient[j] / bandwidth
-        return np.asarray(batch[j] * w / (tau[j] * batch[j] + exchange) / self.need[j] * self.kept)
+        gains = batch[j] * w / (tau[j] * batch[j] + exchange) / self.need[j] * self.kept
+        return np.asarray(gains * self._asked(_factor))
 
     @cached_property
     def law(self) -> Floats:
-        """The same a second way: `Job.rate`, asked once for every job, width and locality there is."""
-        wide = int(self.width.max(initial=0)) + 1
-        keys, which = np.unique((self.job * wide + self.width) * 2 + self.together, return_inverse=True)
+        """The same a second way: `Job.rate`, asked once for every job, width, locality and type there is."""
+        return self._asked(lambda job, width, near, type: job.rate(width, together=near, type=type)) * self.kept
+
+    def _asked(self, rate: Callable[[Job, int, bool, str], float]) -> Floats:
+        """A function of job, width, locality and type for every job-slot; nothing over several types."""
+        types, wide = self.cluster.types, int(self.width.max(initial=0)) + 1
+        if not len(self.rows):
+            return np.zeros(0)
+        own = self.cluster.machine_types[self.rows[:, MACHINE]]
+        first, last = np.minimum.reduceat(own, self.start), np.maximum.reduceat(own, self.start)
+        keys, which = np.unique(
+            ((self.job * wide + self.width) * 2 + self.together) * len(types) + first, return_inverse=True
+        )
         rates = np.empty(len(keys))
-        for k, key in enumerate(keys.tolist()):
-            job, width, together = key // 2 // wide, key // 2 % wide, bool(key % 2)
-            rates[k] = self.jobs[job].rate(width, together=together)
-        return np.asarray(rates[which.reshape(-1)] * self.kept)
+        for k, one in enumerate(keys.tolist()):
+            key, on = divmod(one, len(types))
+            rates[k] = rate(self.jobs[key // 2 // wide], key // 2 % wide, bool(key % 2), types[on])
+        return np.asarray(np.where(first == last, rates[which.reshape(-1)], 0.0))
 
     @cached_property
     def window(self) -> tuple[Ints, Ints]:
@@ -191,6 +203,18 @@ class _Seen:
         early, _ = self.window
         own = np.where(early == NEVER, -1, early)
         return own if claimed is None else np.where(self.agrees(claimed), claimed, own)
+
+
+def _factor(job: Job, width: int, near: bool, type: str) -> float:
+    """What a type makes of the rate law: a factor, or what a table says over what the law says of one machine."""
+    speed = 1.0 if job.speeds is None else job.speeds.get(type, 0.0)
+    if isinstance(speed, float) or width == 0:
+        return 0.0 if isinstance(speed, tuple) else speed
+    if job.server is None:
+        slots = job.time_per_sample / width + 2.0 * (width - 1) / width * job.gradient / job.inside / job.batch
+    else:
+        slots = (job.time_per_sample + 2.0 * job.workers_per_server * job.gradient / job.inside / job.batch) / width
+    return (*speed, *[speed[-1]] * width)[width - 1] * slots
 
 
 @kernel
@@ -262,6 +286,67 @@ def _capacity(seen: _Seen) -> Check:
             machine, slot = cluster.names[int(place[worst] % cluster.size)], int(place[worst]) // cluster.size
             where = f"; the worst: {name} of {machine} in slot {slot}"
     return Check.at_most("capacity", excess / MILLI, 0.0, meaning, f"{checked}{where}")
+
+
+def _devices(seen: _Seen) -> list[Check]:
+    """Where workers ask for a part of a device: whether each fits on one, machine by machine, by packing the true parts."""
+    cluster, rows, checks = seen.cluster, seen.rows, []
+    for r, name in enumerate(cluster.resources):
+        parts = [(job.worker.get(name, 0), (job.server or {}).get(name, 0)) for job in seen.jobs]
+        shared = np.array([any(part % MILLI for part in both) for both in parts], dtype=bool)
+        if not is_device(name) or not shared.any():
+            continue
+        place = rows[:, SLOT].astype(np.int64) * cluster.size + rows[:, MACHINE]
+        mine = np.isin(place, place[shared[rows[:, JOB]]])
+        held: dict[int, list[int]] = {}
+        for at, (j, _, _, workers, servers) in zip(place[mine].tolist(), rows[mine].tolist(), strict=True):
+            held.setdefault(at, []).extend([parts[j][0]] * workers + [parts[j][1]] * servers)
+        known: dict[tuple[int, tuple[int, ...]], bool] = {}
+        wrong, where = 0, ""
+        for at, asked in held.items():
+            room = int(cluster.capacity[cluster.type_of[at % cluster.size], r])
+            key = room, tuple(sorted((part for part in asked if part), reverse=True))
+            if key not in known:
+                known[key] = on_devices(*key)
+            if not known[key]:
+                wrong, where = wrong + 1, where or f"; the first: {cluster.names[at % cluster.size]} in slot {at // cluster.size}"
+        meaning = f"Machines in a slot whose parts of a {name} do not fit with each part on one {name}"
+        checks.append(Check.at_most("devices", wrong, 0.0, meaning, f"{count(len(held), 'machine-slot')}{where}"))
+    return checks
+
+
+def on_devices(room: int, asked: Sequence[int]) -> bool:
+    """Whether parts, the largest first, fit on the devices of a machine; more than one device is a number of whole ones."""
+    free = [MILLI] * (room // MILLI) + [room % MILLI]
+    whole = sum(-(-part // MILLI) for part in asked if part >= MILLI)
+    if whole > room // MILLI:
+        return False
+    free, parts = free[whole:], [part for part in asked if part < MILLI]
+    return _fit_first(list(free), parts) or (sum(parts) <= sum(free) and _fit(free, parts))
+
+
+def _fit_first(free: list[int], parts: list[int]) -> bool:
+    for part in parts:
+        k = next((k for k, room in enumerate(free) if room >= part), None)
+        if k is None:
+            return False
+        free[k] -= part
+    return True
+
+
+def _fit(free: list[int], parts: list[int]) -> bool:
+    """All ways: the largest part on every device that differs in room; devices it leaves too little on are as good as full."""
+    if not parts:
+        return True
+    useful = sorted(room for room in free if room >= parts[-1])
+    if sum(useful) < sum(parts):
+        return False
+    for room in dict.fromkeys(useful):
+        if room >= parts[0]:
+            k = useful.index(room)
+            if _fit([*useful[:k], room - parts[0], *useful[k + 1 :]], parts[1:]):
+                return True
+    return False
 
 
 def _ratio(seen: _Seen) -> Check:

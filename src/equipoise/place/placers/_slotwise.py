@@ -13,7 +13,7 @@ import numpy as np
 from equipoise._moved import old_attribute
 from equipoise.kernels import Floats, Int32s, Ints, kernel
 from equipoise.place.execution import INFEASIBLE_ALONE, LENT, PENDING, REFUSED, Execution
-from equipoise.place.planner.job_arrays import JobArrays, fits_together, most_together, servers_for
+from equipoise.place.planner.job_arrays import alone, fits_together, servers_for
 from equipoise.place.planner.packing import ROUNDING
 
 WAITING = "waiting"  # why a job that is not refused does not run: others are before it
@@ -30,6 +30,8 @@ class JobTable(NamedTuple):
     widest: Ints  # [job]
     restart: Floats  # [job]
     total: Floats  # [r] milli-units of the whole cluster
+    types: Int32s  # [machine] its type
+    order: Ints  # [job, k] types it takes, the fastest first; -1: no more
 
 
 @kernel
@@ -75,11 +77,11 @@ def emptiness(free: Ints, total: Floats) -> float:
 
 
 @kernel
-def tightest(free: Ints, jobs: JobTable, j: int, width: int) -> int:
-    """The fullest machine that holds the whole width together, -1 when none does (best fit)."""
+def tightest(free: Ints, jobs: JobTable, j: int, width: int, on: int) -> int:
+    """The fullest machine of type `on` that holds the whole width together, -1 when none does (best fit)."""
     servers, best, least = servers_for(width, jobs.per_server[j]), -1, np.inf
     for h in range(free.shape[0]):
-        if holds(free[h], jobs, j, width, servers):
+        if jobs.types[h] == on and holds(free[h], jobs, j, width, servers):
             room = emptiness(free[h], jobs.total)
             if room < least:
                 best, least = h, room
@@ -96,7 +98,8 @@ def _copy(rows: Int32s, count: int, out: Int32s) -> int:
 
 @kernel
 def seat(free: Ints, jobs: JobTable, j: int, width: int, was: Int32s, stay: bool, out: Int32s) -> int:
-    """Take seats for exactly `width` workers with their servers, and write them; returns how many rows (0: no room).
+    """Take seats for exactly `width` workers with their servers on the fastest type that has them, and write them; returns
+    how many rows (0: no room).
 
     `was` are its seats in the slot before. `stay`: keep them though it could sit together elsewhere.
     """
@@ -105,16 +108,21 @@ def seat(free: Ints, jobs: JobTable, j: int, width: int, was: Int32s, stay: bool
         kept += was[k, WORKERS]
         again = again and holds(free[was[k, MACHINE]], jobs, j, was[k, WORKERS], was[k, SERVERS])
     again = again and kept == width
-    alone = -1 if again and (stay or was.shape[0] == 1) else tightest(free, jobs, j, width)
-    if alone >= 0:
-        n = 1
-        out[0, MACHINE], out[0, WORKERS], out[0, SERVERS] = alone, width, servers_for(width, jobs.per_server[j])
-    elif again:
-        n = _copy(was, was.shape[0], out)
-    else:
-        n = _spread(free, jobs, j, width, out)
-        if n == 0 and jobs.per_server[j] > 0:
-            n = _servers_first(free, jobs, j, width, out)
+    n = _copy(was, was.shape[0], out) if again and stay else 0
+    for on in jobs.order[j]:
+        if n > 0 or on < 0:
+            break
+        here = again and jobs.types[was[0, MACHINE]] == on
+        alone = -1 if here and was.shape[0] == 1 else tightest(free, jobs, j, width, on)
+        if alone >= 0:
+            n = 1
+            out[0, MACHINE], out[0, WORKERS], out[0, SERVERS] = alone, width, servers_for(width, jobs.per_server[j])
+        elif here:
+            n = _copy(was, was.shape[0], out)
+        else:
+            n = _spread(free, jobs, j, width, on, out)
+            if n == 0 and jobs.per_server[j] > 0:
+                n = _servers_first(free, jobs, j, width, on, out)
     for k in range(n):
         out[k, JOB] = j
     take(free, jobs, j, out[:n], 1)
@@ -122,7 +130,7 @@ def seat(free: Ints, jobs: JobTable, j: int, width: int, was: Int32s, stay: bool
 
 
 @kernel
-def _spread(free: Ints, jobs: JobTable, j: int, width: int, out: Int32s) -> int:
+def _spread(free: Ints, jobs: JobTable, j: int, width: int, on: int, out: Int32s) -> int:
     """The roomiest machines first, each filled with workers and a server whenever one is due; takes nothing."""
     per_server = jobs.per_server[j]
     room = np.empty(free.shape[0], np.int64)
@@ -131,7 +139,7 @@ def _spread(free: Ints, jobs: JobTable, j: int, width: int, out: Int32s) -> int:
     n, w, s = 0, 0, 0
     for h in np.argsort(room, kind="mergesort"):
         workers, servers = 0, 0
-        while w < width:
+        while w < width and jobs.types[h] == on:
             due = int(per_server > 0 and s * per_server <= w)
             if not holds(free[h], jobs, j, workers + 1, servers + due):
                 break
@@ -146,7 +154,7 @@ def _spread(free: Ints, jobs: JobTable, j: int, width: int, out: Int32s) -> int:
 
 
 @kernel
-def _servers_first(free: Ints, jobs: JobTable, j: int, width: int, out: Int32s) -> int:
+def _servers_first(free: Ints, jobs: JobTable, j: int, width: int, on: int, out: Int32s) -> int:
     """Servers where fewest workers would fit, then workers where most do: for free room that holds only one kind."""
     machines = free.shape[0]
     servers = servers_for(width, jobs.per_server[j])
@@ -158,7 +166,7 @@ def _servers_first(free: Ints, jobs: JobTable, j: int, width: int, out: Int32s) 
         missing = servers if kind == 0 else width
         for k in range(machines):
             h = order[k] if kind == 0 else order[machines - 1 - k]
-            while missing > 0 and holds(free[h], jobs, j, sits[h, 1] + kind, sits[h, 0] + 1 - kind):
+            while missing > 0 and jobs.types[h] == on and holds(free[h], jobs, j, sits[h, 1] + kind, sits[h, 0] + 1 - kind):
                 sits[h, kind] += 1
                 missing -= 1
         if missing > 0:
@@ -226,7 +234,7 @@ def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s]:
     Ties to the earlier in the queue. Returns every job's width, and seats that show they fit.
     """
     count, machines = queue.shape[0], free.shape[0]
-    width, share = np.zeros(count, np.int64), np.zeros(count)
+    width, share, type_of = np.zeros(count, np.int64), np.zeros(count), np.zeros(count, np.int64)
     workers, servers = np.zeros((count, machines), np.int32), np.zeros((count, machines), np.int32)
     growing, count_growing = np.empty(count, np.int64), 0  # who has some and may have more
     next_new = 0  # the next who has none
@@ -249,10 +257,17 @@ def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s]:
             break
         j = queue[best]
         due = servers_for(width[best] + 1, jobs.per_server[j]) - servers_for(width[best], jobs.per_server[j])
-        at = _pick(free, jobs, j, 1, due, workers[best])
-        beside = at
-        if at < 0 and due > 0:
-            at, beside = _pick_apart(free, jobs, j, workers[best])
+        at, beside = -1, -1
+        for on in jobs.order[j]:
+            if at >= 0 or on < 0:
+                break
+            if width[best] > 0 and on != type_of[best]:
+                continue
+            type_of[best] = on
+            at = _pick(free, jobs, j, 1, due, workers[best], on)
+            beside = at
+            if at < 0 and due > 0:
+                at, beside = _pick_apart(free, jobs, j, workers[best], on)
         if at < 0:  # it can have no more
             count_growing = _drop(growing, count_growing, best)
             continue
@@ -292,11 +307,11 @@ def _drop(members: Ints, count: int, one: int) -> int:
 
 
 @kernel
-def _pick(free: Ints, jobs: JobTable, j: int, workers: int, servers: int, sits: Int32s) -> int:
+def _pick(free: Ints, jobs: JobTable, j: int, workers: int, servers: int, sits: Int32s, on: int) -> int:
     """A machine with room for these: one where the job sits already, else the emptiest; -1: none."""
     best, most = -1, -1.0
     for h in range(free.shape[0]):
-        if holds(free[h], jobs, j, workers, servers):
+        if jobs.types[h] == on and holds(free[h], jobs, j, workers, servers):
             room = np.inf if sits[h] > 0 else emptiness(free[h], jobs.total)
             if room > most:
                 best, most = h, room
@@ -304,23 +319,16 @@ def _pick(free: Ints, jobs: JobTable, j: int, workers: int, servers: int, sits: 
 
 
 @kernel
-def _pick_apart(free: Ints, jobs: JobTable, j: int, sits: Int32s) -> tuple[int, int]:
+def _pick_apart(free: Ints, jobs: JobTable, j: int, sits: Int32s, on: int) -> tuple[int, int]:
     """Machines for a worker and for a server that find no room on one."""
     for at in range(free.shape[0]):
-        if holds(free[at], jobs, j, 1, 0):
+        if jobs.types[at] == on and holds(free[at], jobs, j, 1, 0):
             _hand(free, jobs, j, at, 1, 0)
-            beside = _pick(free, jobs, j, 0, 1, sits)
+            beside = _pick(free, jobs, j, 0, 1, sits, on)
             _hand(free, jobs, j, at, -1, 0)
             if beside >= 0:
                 return at, beside
     return -1, -1
-
-
-def useful(arrays: JobArrays, capacity: Ints) -> int:
-    """The width at which a job is fastest on an empty cluster: beyond, more workers only wait for each other."""
-    one = most_together(arrays, capacity)
-    rates = np.where(np.arange(arrays.widest + 1) <= one, arrays.together, arrays.apart)
-    return int(np.argmax(rates))
 
 
 class Slotwise:
@@ -330,15 +338,19 @@ class Slotwise:
 
     def __init__(self, run: Execution) -> None:
         self.run, cluster = run, run.cluster
-        arrays, count = run.arrays, len(run.jobs)
+        arrays, count, types = run.arrays, len(run.jobs), len(cluster.types)
+        self.alone = [alone(one, cluster) for one in arrays]
         self.capacity: Ints = cluster.capacity[cluster.type_of]
         self.jobs = JobTable(
             np.array([one.worker for one in arrays], dtype=np.int64).reshape(count, len(cluster.resources)),
             np.array([one.server for one in arrays], dtype=np.int64).reshape(count, len(cluster.resources)),
             np.array([one.per_server for one in arrays], dtype=np.int64),
-            np.array([useful(one, cluster.capacity) for one in arrays], dtype=np.int64),
+            # the width at which it is fastest on an empty cluster: beyond, more workers only wait for each other
+            np.array([np.argmax(rates) for _, rates in self.alone], dtype=np.int64),
             np.array([one.restart for one in arrays], dtype=float),
             cluster.total,
+            cluster.machine_types,
+            np.array([(one.by_speed + [-1] * types)[:types] for one in arrays], dtype=np.int64).reshape(count, types),
         )
         self.width = np.zeros(count, dtype=np.int64)  # at which it runs when it has the width it asked for
         self.speed = np.ones(count)  # samples per slot at that width
@@ -358,15 +370,14 @@ class Slotwise:
 
     def _size(self, j: int) -> None:
         """The width asked for, or what one machine holds, or the widest; no more than fits an empty cluster."""
-        arrays, job, cluster = self.run.arrays[j], self.run.jobs[j], self.run.cluster
-        one = most_together(arrays, cluster.capacity)
+        arrays, job, (one, rates) = self.run.arrays[j], self.run.jobs[j], self.alone[j]
         asked = min(job.requested or one or arrays.widest, arrays.widest)
         if asked > one:  # it does not fit one machine: what fits all of them?
             self.width[j] = asked
             asked = int(self.in_order(np.array([j]), narrower=True)[:, WORKERS].sum())
         self.width[j] = asked
         if asked:
-            self.speed[j] = arrays.together[asked] if asked <= one else arrays.apart[asked]
+            self.speed[j] = rates[asked]
 
     def seats(self, queue: Ints) -> Int32s:
         """Rows (job, machine, workers, servers) of this slot, job by job."""

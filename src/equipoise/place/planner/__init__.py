@@ -63,7 +63,7 @@ class Planner:
     def _room(self, widest: int) -> None:
         self._widest = widest
         self._options = new_slot_costs(widest, len(self.cluster.resources))
-        self._hull = new_hull(widest)
+        self._hull = new_hull(widest, len(self.cluster.types))
 
     def advance(self, now: int) -> None:
         """Time moves on: the rows of past slots become those of the slots that come into view."""
@@ -122,19 +122,21 @@ class Planner:
         return cells[len(before) : n].copy(), missing
 
     def pack_now(self, arrays: JobArrays, width: int, slot: int, before: Int32s) -> Int32s:
-        """Cells for exactly `width` workers in one slot, together if that can be; none when they do not fit."""
+        """Cells for exactly `width` workers in one slot, on the fastest type and together if that can be; none when they
+        do not fit."""
         if arrays.widest > self._widest:
             self._room(2 * arrays.widest)
         most = min(self.cluster.size, 2 * arrays.widest)
         cells = np.empty((len(before) + most, 4), np.int32)
         cells[: len(before)] = before
         options, n = self._options, len(before)
-        slot_costs(self.occupancy, slot % self.window, arrays, options)
-        for kind, cost in ((TOGETHER, options.together[width]), (SPREAD, options.spread[width])):
-            if cost < np.inf:
-                n = pack_slot(self.occupancy, slot, arrays, kind, width, cells, 0, len(before), options)
-                break
-        return cells[len(before) : n].copy()
+        for on in arrays.by_speed:
+            slot_costs(self.occupancy, slot % self.window, arrays, options, on)
+            for kind, cost in ((TOGETHER, options.together[width]), (SPREAD, options.spread[width])):
+                if cost < np.inf:
+                    n = pack_slot(self.occupancy, slot, arrays, 2 * on + kind, width, cells, 0, len(before), options)
+                    return cells[len(before) : n].copy()
+        return NO_CELLS
 
     def roomiest(self, slot: int) -> Ints:
         """The largest free amount of each resource on any one machine in a slot."""

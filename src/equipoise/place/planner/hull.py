@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.kernels import Floats, Int32s, kernel
-from equipoise.place.planner.job_arrays import JobArrays
+from equipoise.place.planner.job_arrays import JobArrays, takes
 from equipoise.place.planner.occupancy import Occupancy
-from equipoise.place.planner.slot_costs import SlotCosts, scan, spread
+from equipoise.place.planner.slot_costs import SlotCosts, scan, slot_costs, spread
 
 TOGETHER, SPREAD = 0, 1
 SEGMENTS = 16384  # most segments kept; the dearest are dropped beyond
@@ -32,7 +32,7 @@ class Hull(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """Hull segments in order of slope; `kind` and `width` are the option a segment leads to."""
+    """Hull segments in order of slope; `kind` (with its type) and `width` are the option a segment leads to."""
 
     slope: Floats
     gain: Floats
@@ -49,8 +49,8 @@ class SlotChoice(NamedTuple):
     width: Int32s
 
 
-def new_hull(widest: int) -> Hull:
-    n = 2 * widest + 3
+def new_hull(widest: int, types: int = 1) -> Hull:
+    n = 2 * widest * types + 3
     return Hull(np.empty(n), np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32))
 
 
@@ -82,19 +82,26 @@ def _push(hull: Hull, n: int, rate: float, cost: float, kind: int, width: int) -
 
 
 @kernel
-def lower_hull(options: SlotCosts, arrays: JobArrays, keep: float, hull: Hull) -> int:
-    """Merge both curves by rate; returns the number of points, the first being (0, 0). Rates are scaled by `keep`."""
-    limit = arrays.together.shape[0] - 1
+def lower_hull(options: SlotCosts, arrays: JobArrays, keep: float, hull: Hull, on: int = 0, points: int = 0) -> int:
+    """Merge both curves of a type, and the hull's points of other types, by rate; returns the number of points, the first
+    being (0, 0). Rates are scaled by `keep`; a kind has its type: 2 `on` + TOGETHER or SPREAD."""
+    limit = arrays.together.shape[1] - 1
+    others = Hull(hull.rate[:points].copy(), hull.cost[:points].copy(), hull.kind[:points].copy(), hull.width[:points].copy())
+    together, apart = arrays.together[on], arrays.apart[on]
     n = _push(hull, 0, 0.0, 0.0, TOGETHER, 0)
-    i, j = 1, 1
-    while i <= limit or j <= limit:
-        if j > limit or (i <= limit and arrays.together[i] <= arrays.apart[j]):
-            rate, cost, kind, width = arrays.together[i], options.together[i], TOGETHER, i
+    i, j, k = 1, 1, 1
+    while i <= limit or j <= limit or k < points:
+        near = j > limit or (i <= limit and together[i] <= apart[j])
+        own = (together[min(i, limit)] if near else apart[j]) * keep
+        if k < points and ((i > limit and j > limit) or others.rate[k] <= own):
+            rate, cost, kind, width = others.rate[k], others.cost[k], others.kind[k], others.width[k]
+            k += 1
+        elif near:
+            rate, cost, kind, width = own, options.together[i], 2 * on + TOGETHER, i
             i += 1
         else:
-            rate, cost, kind, width = arrays.apart[j], options.spread[j], SPREAD, j
+            rate, cost, kind, width = own, options.spread[j], 2 * on + SPREAD, j
             j += 1
-        rate *= keep
         if cost == math.inf or rate < hull.rate[n - 1] or (rate == hull.rate[n - 1] and cost >= hull.cost[n - 1]):
             continue
         if rate == hull.rate[n - 1]:
@@ -127,14 +134,20 @@ def _insert(pool: Pool, n: int, slope: float, gain: float, cost: float, slot: in
 
 
 @kernel
-def cheapest(options: SlotCosts, arrays: JobArrays, keep: float, rate: float) -> tuple[float, int, int]:
+def cheapest(
+    occupancy: Occupancy, row: int, options: SlotCosts, arrays: JobArrays, keep: float, rate: float
+) -> tuple[float, int, int]:
     """The cheapest single option of a slot that works at least at this rate: cost, kind, width."""
     best, kind, width = math.inf, TOGETHER, 0
-    for w in range(1, arrays.together.shape[0]):
-        if arrays.together[w] * keep >= rate and options.together[w] < best:
-            best, kind, width = options.together[w], TOGETHER, w
-        if arrays.apart[w] * keep >= rate and options.spread[w] < best:
-            best, kind, width = options.spread[w], SPREAD, w
+    for on in range(arrays.together.shape[0]):
+        if not takes(arrays, on):
+            continue
+        slot_costs(occupancy, row, arrays, options, on)
+        for w in range(1, arrays.together.shape[1]):
+            if arrays.together[on, w] * keep >= rate and options.together[w] < best:
+                best, kind, width = options.together[w], 2 * on + TOGETHER, w
+            if arrays.apart[on, w] * keep >= rate and options.spread[w] < best:
+                best, kind, width = options.spread[w], 2 * on + SPREAD, w
     return best, kind, width
 
 
@@ -148,14 +161,14 @@ def _priced_alike(occupancy: Occupancy, a: int, b: int) -> bool:
 
 
 @kernel
-def _least(arrays: JobArrays, candidates: int, options: SlotCosts) -> float:
+def _least(arrays: JobArrays, on: int, candidates: int, options: SlotCosts) -> float:
     """No spread option of the slot costs less per sample: the cheapest worker, its part of a server, the best rate."""
     cheapest_worker, cheapest_server, rate = math.inf, math.inf, 0.0
     for c in range(candidates):
         cheapest_worker = min(cheapest_worker, options.price_worker[c])
         cheapest_server = min(cheapest_server, options.price_server[c])
-    for w in range(1, arrays.apart.shape[0]):
-        rate = max(rate, arrays.apart[w] / w)
+    for w in range(1, arrays.apart.shape[1]):
+        rate = max(rate, arrays.apart[on, w] / w)
     if arrays.per_server > 0:
         cheapest_worker += cheapest_server / arrays.per_server
     return cheapest_worker / rate if rate > 0.0 else math.inf
@@ -192,10 +205,14 @@ def hull_fill(
             break
         row = t % window
         if fresh < 0 or occupancy.touched[row] > 0 or not _priced_alike(occupancy, row, fresh):
-            candidates = scan(occupancy, row, arrays, options)
-            if not covered or _least(arrays, candidates, options) < pool.slope[n - 1] * keep:
-                spread(arrays, candidates, options, False)
-            points = lower_hull(options, arrays, keep, hull)
+            points = 0
+            for on in range(arrays.together.shape[0]):
+                if not takes(arrays, on):
+                    continue
+                candidates = scan(occupancy, row, arrays, options, on)
+                if not covered or _least(arrays, on, candidates, options) < pool.slope[n - 1] * keep:
+                    spread(arrays, candidates, options, False)
+                points = lower_hull(options, arrays, keep, hull, on, points)
             fresh = row if occupancy.touched[row] == 0 else -1
         for k in range(1, points):
             gain, cost = hull.rate[k] - hull.rate[k - 1], hull.cost[k] - hull.cost[k - 1]
@@ -227,9 +244,8 @@ def hull_fill(
             if pool.slot[k] == slot:
                 rate += pool.gain[k]
                 paid += pool.cost[k]
-        spread(arrays, scan(occupancy, slot % window, arrays, options), options, True)
         fresh = -1
-        cost, kind, width = cheapest(options, arrays, keep, rate - over - ROUNDING * work)
+        cost, kind, width = cheapest(occupancy, slot % window, options, arrays, keep, rate - over - ROUNDING * work)
         payoff = value[last - start] - (spent - paid + cost)
         if payoff > best:
             if payoff > best + SLIGHT * value[last - start]:

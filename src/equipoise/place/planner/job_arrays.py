@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.kernels import Floats, Ints, kernel
+from equipoise.kernels import Floats, Int32s, Ints, kernel
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job
 
@@ -20,27 +21,51 @@ class JobArrays(NamedTuple):
     worker: Ints  # [r] milli-units
     server: Ints
     per_server: int
-    together: Floats  # [w] samples per slot, all on one machine
-    apart: Floats  # [w] samples per slot otherwise
+    together: Floats  # [type, w] samples per slot, all on one machine of a type; 0: it does not take the type
+    apart: Floats  # [type, w] samples per slot otherwise
     restart: float  # part of a slot lost by a change
+    types: Int32s  # [machine] its type
 
     @property
     def widest(self) -> int:
-        return len(self.together) - 1
+        return self.together.shape[1] - 1
+
+    @property
+    def by_speed(self) -> list[int]:
+        """The types it takes, the fastest first."""
+        best = np.maximum(self.together, self.apart).max(axis=1)
+        return [on for on in np.argsort(-best, kind="stable").tolist() if best[on] > 0.0]
 
 
 def arrays_of(job: Job, cluster: Cluster) -> JobArrays:
     """The job's tables on this cluster, no wider than the whole cluster holds."""
     who = f"job {job.id!r}"
-    worker = cluster.demand(job.worker, who)
-    server = cluster.demand(job.server or {}, who)
+    cluster.typed(job.speeds or (), who)
+    worker = cluster.packed(cluster.demand(job.worker, who))
+    server = cluster.packed(cluster.demand(job.server or {}, who))
     asked = worker > 0
-    held = int((cluster.counts * (cluster.capacity[:, asked] // worker[asked]).min(axis=1)).sum())
+    by_entry = cluster.counts * (cluster.capacity[:, asked] // worker[asked]).min(axis=1)
+    own = [cluster.entry_types == on for on, name in enumerate(cluster.types) if job.takes(name)]
+    held = max(int(by_entry[entries].sum()) for entries in own)
     largest = max(1, int(worker.max(initial=0)), int(server.max(initial=0)))
     widest = min(job.widest, held, WIDEST, COUNTED // largest)
     per_server = 0 if job.server is None else min(job.workers_per_server, max(1, widest))
-    together, apart = (rates(job, widest, near) for near in (True, False))
-    return JobArrays(worker, server, per_server, together, apart, float(job.restart))
+    together, apart = (tables(job, cluster.types, widest, near) for near in (True, False))
+    return JobArrays(worker, server, per_server, together, apart, float(job.restart), cluster.machine_types)
+
+
+def tables(job: Job, types: Sequence[str], widest: int, together: bool) -> Floats:
+    """[type, w] `Job.rate` for 0..widest workers at once."""
+    law = rates(job, widest, together)
+    out = np.tile(law, (len(types), 1))
+    for on, name in enumerate(types if job.speeds is not None else ()):
+        speed = (job.speeds or {}).get(name, 0.0)
+        if isinstance(speed, Sequence):
+            near = np.append(1.0, rates(job, widest, True)[1:])  # no workers: nothing either way
+            out[on] *= np.append(0.0, speed)[np.minimum(np.arange(widest + 1), len(speed))] / near
+        else:
+            out[on] *= speed
+    return out
 
 
 def rates(job: Job, widest: int, together: bool) -> Floats:
@@ -56,10 +81,28 @@ def rates(job: Job, widest: int, together: bool) -> Floats:
     return out
 
 
-def most_together(arrays: JobArrays, capacity: Ints) -> int:
-    """The most workers that one empty machine of any type holds, with their servers."""
-    widest = max(arrays.widest, 0)
-    return max(fits_together(row, arrays.worker, arrays.server, arrays.per_server, widest) for row in capacity)
+def alone(arrays: JobArrays, cluster: Cluster) -> tuple[int, Floats]:
+    """On an empty cluster: the most workers on one machine with their servers, and [w] the rate, together if that can be."""
+    worker, server, widest = arrays.worker, arrays.server, arrays.widest
+    held = np.array([fits_together(row, worker, server, arrays.per_server, widest) for row in cluster.capacity])
+    most, best = 0, np.zeros(widest + 1)
+    for on in arrays.by_speed:
+        one = int(held[cluster.entry_types == on].max())
+        rates = np.where(np.arange(widest + 1) <= one, arrays.together[on], arrays.apart[on])
+        most, best = max(most, one), np.maximum(best, rates)
+    return most, best
+
+
+@kernel
+def takes(arrays: JobArrays, on: int) -> bool:
+    """Whether the job may sit on machines of a type."""
+    return bool(arrays.together[on, -1] > 0.0 or arrays.apart[on, -1] > 0.0)
+
+
+@kernel
+def type_at(arrays: JobArrays, machine: int) -> int:
+    """The type of a machine; of one that there is not, the first."""
+    return int(arrays.types[machine]) if 0 <= machine < arrays.types.shape[0] else 0
 
 
 @kernel
