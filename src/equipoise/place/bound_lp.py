@@ -95,8 +95,8 @@ def modes(cluster: Cluster, job: Job, on: int) -> tuple[Floats, Floats, Floats]:
     """Workers, samples per slot and servers of the modes of which every width on a type, together or apart, is a mix or
     worse."""
     inner, outer = int(together(cluster, job)[cluster.entry_types == on].max()), apart(cluster, job, on)
-    points = [(*point, inner) for point in envelope(job, inner, cluster.types[on], together=True)]
-    points += [(*point, outer) for point in envelope(job, outer, cluster.types[on], together=False)]
+    points = [(*point, inner) for point in envelope(job, inner, together=True, type=cluster.types[on])]
+    points += [(*point, outer) for point in envelope(job, outer, together=False, type=cluster.types[on])]
     hull: list[tuple[float, float, int]] = [(0.0, 0.0, 1)]
     for width, rate, limit in sorted(points, key=lambda p: (p[0], -p[1])):
         if rate <= hull[-1][1]:
@@ -114,7 +114,7 @@ def modes(cluster: Cluster, job: Job, on: int) -> tuple[Floats, Floats, Floats]:
     return workers, rates, workers * per_worker
 
 
-def envelope(job: Job, widest: int, type: str, *, together: bool) -> list[tuple[float, float]]:
+def envelope(job: Job, widest: int, *, together: bool, type: str = "") -> list[tuple[float, float]]:
     """(workers, samples per slot) whose concave hull from (0, 0) is nowhere below the rate of a whole width."""
 
     def rate(width: int | float) -> float:
