@@ -115,7 +115,7 @@ def duals(
 # The true optimum of a few jobs on a few machines, as an integer program.
 #
 # For job j in slot t, on machine h: w, s workers and servers kept together there, allowed by the binary m; v, x workers and
-# servers apart, allowed by the binary o of the machine's type; e the part of the work done; y_c = 1 if the job completes in slot c.
+# servers apart, allowed by the binary o of the machine's type; e the part of the work done; y_c = 1 if it completes in c.
 #
 #     maximise sum u_jc y_jc,   sum_c y_jc <= 1,   sum_h m_jht + sum o_jt <= sum_{c >= t} y_jc
 #     w_jht <= (widest together on h) m_jht,   w_jht <= gamma s_jht

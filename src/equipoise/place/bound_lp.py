@@ -1,9 +1,9 @@
 """The compact linear program: what all jobs could reach together, slot by slot, if machines and workers were divisible.
 
 Time is cut into periods q of `coarsen` slots (one slot each, unless that is too large). Job j may work in n_jq slots of
-period q, in the modes p of its shape (on a type, together on one machine or apart, several widths): a mode does the part e_jp of its
-work in a slot and takes the part d_jpr of the cluster's resource r. With z_jqp the slots spent in a mode, y_jc the part of
-the job that completes in period c, worth u_jc (its first slot), the program is
+period q, in the modes p of its shape (on a type, together on one machine or apart, several widths): a mode does the part
+e_jp of its work in a slot and takes the part d_jpr of the cluster's resource r. With z_jqp the slots spent in a mode, y_jc
+the part of the job that completes in period c, worth u_jc (its first slot), the program is
 
     maximise sum u_jc y_jc    subject to    sum_c y_jc <= 1
     sum_{q <= c} e_jp z_jqp >= sum_{c' <= c} y_jc'       for every c: the work is done before it counts
@@ -156,12 +156,12 @@ def apart(cluster: Cluster, job: Job, on: int) -> int:
     worker, server = demands(cluster, job)
     own = cluster.entry_types == on
     rooms, counts = cluster.capacity[own].tolist(), cluster.counts[own].tolist()
-    total = [int(float(sum(n * c for n, c in zip(counts, column, strict=True)))) for column in zip(*rooms, strict=True)]
+    total = [sum(n * c for n, c in zip(counts, column, strict=True)) for column in zip(*rooms, strict=True)]
     hosts = [min((c // a for c, a in zip(room, worker, strict=True) if a), default=0) for room in rooms]
     if server is not None and not any(fits(room, server) for room in rooms):
         return 0
     by_machine = sum(count * n for count, n in zip(counts, hosts, strict=True))
-    return min(by_machine, _held(total, worker, server, job))
+    return int(min(by_machine, _held(total, worker, server, job)))
 
 
 def demands(cluster: Cluster, job: Job) -> tuple[list[int], list[int] | None]:

@@ -19,7 +19,15 @@ from equipoise.units import MILLI
 
 MOST_MACHINES = 1_000_000
 DEVICE = "gpu"  # the resource that a machine has in whole devices, also as "nvidia.com/gpu"
-PARTS = (1, 5, 25, 125, 250, 500, 1000)  # of a device, in milli-units: each divides the next, so the largest first always pack
+PARTS = (
+    1,
+    5,
+    25,
+    125,
+    250,
+    500,
+    1000,
+)  # of a device, in milli-units: each divides the next, so the largest first always pack
 
 
 def is_device(resource: str) -> bool:
@@ -171,7 +179,7 @@ class Cluster:
         return np.array([wants.get(r, 0) for r in self.resources], dtype=np.int64)
 
     def packed(self, demand: Ints) -> Ints:
-        """A demand as it is planned: a part of a device is rounded up to one of which what fits in sum, fits device by device."""
+        """A demand as it is planned: a part of a device is rounded up, so that what fits in sum fits device by device."""
         out = demand.copy()
         for r, name in enumerate(self.resources):
             if is_device(name):

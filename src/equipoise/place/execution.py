@@ -68,13 +68,13 @@ def fastest(capacity: Ints, counts: Ints, arrays: JobArrays) -> float:
     widest = arrays.together.shape[1] - 1
     best = 0.0
     types = arrays.types[np.cumsum(counts) - counts]  # of the entries, by their first machines
-    for k in range(capacity.shape[0]):
-        for w in range(1, fits_together(capacity[k], arrays.worker, arrays.server, arrays.per_server, widest) + 1):
-            best = max(best, arrays.together[types[k], w])
+    for e in range(capacity.shape[0]):
+        for w in range(1, fits_together(capacity[e], arrays.worker, arrays.server, arrays.per_server, widest) + 1):
+            best = max(best, arrays.together[types[e], w])
     for on in range(arrays.together.shape[0]):
-        apart = arrays.per_server == 0
-        for k in np.flatnonzero(types == on):
-            for other in np.flatnonzero(types == on):
+        apart, entries = arrays.per_server == 0, np.flatnonzero(types == on)
+        for k in entries:
+            for other in entries:
                 if (k != other or counts[k] > 1) and np.all(capacity[k] >= arrays.worker):
                     apart = apart or bool(np.all(capacity[other] >= arrays.server))
         if apart:

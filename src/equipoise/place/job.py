@@ -290,17 +290,17 @@ def _speeds(values: Mapping[str, float | Sequence[float]]) -> dict[str, float | 
         table = list(speed) if isinstance(speed, Sequence) and not isinstance(speed, str) else [speed]
         if not table or not all(_is_number(number) and 0 < number <= MOST for number in table):
             raise InputError(
-                f"speeds: {name} is {short(str(speed))}; expected a positive number, or samples per slot of 1, 2, ... workers."
-                " A type that is not taken is left out",
+                f"speeds: {name} is {short(str(speed))}; expected a positive number, or samples per slot of 1, 2, ..."
+                " workers. A type that is not taken is left out",
                 code="job.speed",
             )
         for width, (less, more) in enumerate(pairwise(table), 2):
             if more < less:
                 raise InputError(
-                    f"speeds: {name} falls from {less:g} to {more:g} at {width} workers; expected a table that does not fall",
+                    f"speeds: {name} falls from {less:g} to {more:g} at {width} workers; expected it not to fall",
                     code="job.speeds_fall",
                 )
-        out[str(name)] = float(speed) if table[0] is speed else tuple(float(number) for number in table)  # type: ignore[arg-type]
+        out[str(name)] = float(speed) if table[0] is speed else tuple(float(number) for number in table)
     return out
 
 

@@ -179,7 +179,8 @@ class JobSpec(Written):
     deadline: Quantity | None = Field(None, description="nothing is worth after it", examples=["24h"])
     tags: dict[str, str] | None = None
     speeds: Speeds | None = Field(
-        None, description="types of machines it takes: a factor, or samples per second of 1, 2, ... workers on one machine"
+        None,
+        description="types of machines it takes: a factor, or samples per second of 1, 2, ... workers on one machine",
     )
 
     def build(self, cluster: Cluster, *, id: str, slot: float, now: int, horizon: int | None = None) -> Job:
@@ -301,7 +302,9 @@ class MachineSpec(Written):
     name: str = "machine"
     capacity: Amounts = Field(examples=[{"gpu": 8, "cpu": 64, "memory": "512Gi"}])
     count: int = 1
-    type: Annotated[str, Field(max_length=60)] = Field("", description="what jobs state their speeds for", examples=["a100"])
+    type: Annotated[str, Field(max_length=60)] = Field(
+        "", description="what jobs state their speeds for", examples=["a100"]
+    )
 
     def build(self) -> Machine:
         """The machines of a cluster."""
@@ -448,7 +451,9 @@ def plain_job(job: Job) -> Values:
         elif name == "utility":
             plain[name] = {"kind": job.utility.name} | {part: float(v) for part, v in vars(job.utility).items()}
         elif name == "speeds":
-            told = {type: v if isinstance(v, float) else " ".join(f"{x!r}/slot" for x in v) for type, v in value.items()}
+            told = {
+                type: v if isinstance(v, float) else " ".join(f"{x!r}/slot" for x in v) for type, v in value.items()
+            }
             plain[name] = told
         elif name == "tags":
             plain |= {name: {str(k): str(v) for k, v in value.items()}} if value else {}

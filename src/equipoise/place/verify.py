@@ -208,8 +208,10 @@ class _Seen:
 def _factor(job: Job, width: int, near: bool, type: str) -> float:
     """What a type makes of the rate law: a factor, or what a table says over what the law says of one machine."""
     speed = 1.0 if job.speeds is None else job.speeds.get(type, 0.0)
-    if isinstance(speed, float) or width == 0:
-        return 0.0 if isinstance(speed, tuple) else speed
+    if not isinstance(speed, Sequence):
+        return speed
+    if width == 0:
+        return 0.0
     if job.server is None:
         slots = job.time_per_sample / width + 2.0 * (width - 1) / width * job.gradient / job.inside / job.batch
     else:
@@ -309,7 +311,10 @@ def _devices(seen: _Seen) -> list[Check]:
             if key not in known:
                 known[key] = on_devices(*key)
             if not known[key]:
-                wrong, where = wrong + 1, where or f"; the first: {cluster.names[at % cluster.size]} in slot {at // cluster.size}"
+                wrong, where = (
+                    wrong + 1,
+                    where or f"; the first: {cluster.names[at % cluster.size]} in slot {at // cluster.size}",
+                )
         meaning = f"Machines in a slot whose parts of a {name} do not fit with each part on one {name}"
         checks.append(Check.at_most("devices", wrong, 0.0, meaning, f"{count(len(held), 'machine-slot')}{where}"))
     return checks
@@ -322,31 +327,30 @@ def on_devices(room: int, asked: Sequence[int]) -> bool:
     if whole > room // MILLI:
         return False
     free, parts = free[whole:], [part for part in asked if part < MILLI]
-    return _fit_first(list(free), parts) or (sum(parts) <= sum(free) and _fit(free, parts))
+    return _first_fit(free, parts) or _any_fit(free, parts)
 
 
-def _fit_first(free: list[int], parts: list[int]) -> bool:
+def _first_fit(free: Sequence[int], parts: Sequence[int]) -> bool:
+    rooms = list(free)
     for part in parts:
-        k = next((k for k, room in enumerate(free) if room >= part), None)
+        k = next((k for k, room in enumerate(rooms) if room >= part), None)
         if k is None:
             return False
-        free[k] -= part
+        rooms[k] -= part
     return True
 
 
-def _fit(free: list[int], parts: list[int]) -> bool:
-    """All ways: the largest part on every device that differs in room; devices it leaves too little on are as good as full."""
-    if not parts:
-        return True
-    useful = sorted(room for room in free if room >= parts[-1])
-    if sum(useful) < sum(parts):
-        return False
-    for room in dict.fromkeys(useful):
-        if room >= parts[0]:
-            k = useful.index(room)
-            if _fit([*useful[:k], room - parts[0], *useful[k + 1 :]], parts[1:]):
-                return True
-    return False
+def _any_fit(free: Sequence[int], parts: Sequence[int]) -> bool:
+    """All ways, part by part: the sets of rooms that can be left, where less than the least part is nothing."""
+    left, after = {tuple(free)}, sum(parts)
+    for part in parts:
+        after -= part
+        tried = {
+            (*rooms[:k], room - part, *rooms[k + 1 :]) for rooms in left for k, room in enumerate(rooms) if room >= part
+        }
+        useful = {tuple(sorted(room for room in rooms if room >= parts[-1])) for rooms in tried}
+        left = {rooms for rooms in useful if sum(rooms) >= after}
+    return bool(left)
 
 
 def _ratio(seen: _Seen) -> Check:

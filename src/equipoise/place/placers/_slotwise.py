@@ -166,7 +166,11 @@ def _servers_first(free: Ints, jobs: JobTable, j: int, width: int, on: int, out:
         missing = servers if kind == 0 else width
         for k in range(machines):
             h = order[k] if kind == 0 else order[machines - 1 - k]
-            while missing > 0 and jobs.types[h] == on and holds(free[h], jobs, j, sits[h, 1] + kind, sits[h, 0] + 1 - kind):
+            while (
+                missing > 0
+                and jobs.types[h] == on
+                and holds(free[h], jobs, j, sits[h, 1] + kind, sits[h, 0] + 1 - kind)
+            ):
                 sits[h, kind] += 1
                 missing -= 1
         if missing > 0:

@@ -86,7 +86,9 @@ def lower_hull(options: SlotCosts, arrays: JobArrays, keep: float, hull: Hull, o
     """Merge both curves of a type, and the hull's points of other types, by rate; returns the number of points, the first
     being (0, 0). Rates are scaled by `keep`; a kind has its type: 2 `on` + TOGETHER or SPREAD."""
     limit = arrays.together.shape[1] - 1
-    others = Hull(hull.rate[:points].copy(), hull.cost[:points].copy(), hull.kind[:points].copy(), hull.width[:points].copy())
+    others = Hull(
+        hull.rate[:points].copy(), hull.cost[:points].copy(), hull.kind[:points].copy(), hull.width[:points].copy()
+    )
     together, apart = arrays.together[on], arrays.apart[on]
     n = _push(hull, 0, 0.0, 0.0, TOGETHER, 0)
     i, j, k = 1, 1, 1

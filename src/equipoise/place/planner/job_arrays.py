@@ -28,7 +28,7 @@ class JobArrays(NamedTuple):
 
     @property
     def widest(self) -> int:
-        return self.together.shape[1] - 1
+        return int(self.together.shape[1]) - 1
 
     @property
     def by_speed(self) -> list[int]:

@@ -92,7 +92,8 @@ def pack_slot(
 ) -> int:
     """Write one slot's cells after cells[before:n], the slot before (or nothing); returns the new end. Takes nothing.
 
-    `options` are those of the slot, on machines of the type that `kind` has. A job with a restart time keeps its machines when they still have room for it.
+    `options` are those of the slot, on machines of the type that `kind` has. A job with a restart time keeps its machines
+    when they still have room for it.
     """
     row = t % occupancy.base.shape[0]
     if arrays.restart > 0.0 and before < n:
