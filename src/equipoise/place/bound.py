@@ -182,19 +182,11 @@ def _refuse(job: Job) -> None:
             f"job {job.id!r} is faster between machines than inside one; exact=True assumes not. Use exact=False",
             code="bound.between",
         )
-    for name, speed in (job.speeds or {}).items():
-        if isinstance(speed, tuple):
-            raise InputError(
-                f"job {job.id!r} states a table of rates for type {name!r}; exact=True takes factors only. Use exact=False",
-                code="bound.table",
-            )
-    for side in (job.worker, job.server or {}):
-        for name, amount in side.items():
-            if is_device(name) and amount % MILLI:
-                raise InputError(
-                    f"job {job.id!r} asks for a part of a {name}; exact=True does not pack devices. Use exact=False",
-                    code="bound.device",
-                )
+    table = any(isinstance(speed, tuple) for speed in (job.speeds or {}).values())
+    asked = [*job.worker.items(), *(job.server or {}).items()]
+    if table or any(is_device(name) and amount % MILLI for name, amount in asked):
+        what = "states a table of rates" if table else "asks for a part of a device"
+        raise InputError(f"job {job.id!r} {what}; exact=True does not model it. Use exact=False", code="bound.exact")
 
 
 class ProgramRows:

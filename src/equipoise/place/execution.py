@@ -193,16 +193,23 @@ class Execution:
                     f"{who}: slots {slots[0]} to {slots[-1]}; expected them in order, {self.now} to {self.end - 1}",
                     code="cells.slots",
                 )
-            types = self.arrays[j].types.take(cells[:, MACHINE], mode="clip")
-            mixed = np.flatnonzero((slots[1:] == slots[:-1]) & (types[1:] != types[:-1]))
-            untaken = [on for on in np.unique(types).tolist() if not takes(self.arrays[j], on)]
-            if len(mixed) or untaken:
-                raise InputError(
-                    f"{who}: machines of type {self.cluster.types[untaken[0]]!r}, which it does not take"
-                    if untaken
-                    else f"{who}: machines of several types in slot {slots[mixed[0]]}; expected one type in a slot",
-                    code="cells.types",
-                )
+            if len(self.cluster.types) > 1:
+                self._check_types(j, cells, who)
+
+    def _check_types(self, j: int, cells: Int32s, who: str) -> None:
+        """Refuse types that the job does not take, and two at once."""
+        types, slots = self.arrays[j].types.take(cells[:, MACHINE], mode="clip"), cells[:, SLOT]
+        mixed = np.flatnonzero((slots[1:] == slots[:-1]) & (types[1:] != types[:-1]))
+        untaken = [self.cluster.types[on] for on in np.unique(types).tolist() if not takes(self.arrays[j], on)]
+        if untaken or len(mixed):
+            said = (
+                f"type {untaken[0]!r}, which it does not take"
+                if untaken
+                else f"several types in slot {slots[mixed[0]]}"
+            )
+            raise InputError(
+                f"{who}: machines of {said}; expected one type that it takes in a slot", code="cells.types"
+            )
 
     def decide(
         self, j: int, state: str, reason: str = "", worth: float = 0.0, cost: float = 0.0, due: int | None = None

@@ -82,35 +82,49 @@ def _push(hull: Hull, n: int, rate: float, cost: float, kind: int, width: int) -
 
 
 @kernel
-def lower_hull(options: SlotCosts, arrays: JobArrays, keep: float, hull: Hull, on: int = 0, points: int = 0) -> int:
-    """Merge both curves of a type, and the hull's points of other types, by rate; returns the number of points, the first
-    being (0, 0). Rates are scaled by `keep`; a kind has its type: 2 `on` + TOGETHER or SPREAD."""
-    limit = arrays.together.shape[1] - 1
-    others = Hull(
-        hull.rate[:points].copy(), hull.cost[:points].copy(), hull.kind[:points].copy(), hull.width[:points].copy()
-    )
+def _add(hull: Hull, n: int, rate: float, cost: float, kind: int, width: int) -> int:
+    """Push a point of at least the last rate, unless it is dearer or cannot be."""
+    if cost == math.inf or rate < hull.rate[n - 1] or (rate == hull.rate[n - 1] and cost >= hull.cost[n - 1]):
+        return n
+    if rate == hull.rate[n - 1]:
+        if n == 1:
+            return n
+        n -= 1
+    return _push(hull, n, rate, cost, kind, width)
+
+
+@kernel
+def lower_hull(options: SlotCosts, arrays: JobArrays, keep: float, hull: Hull, on: int = 0) -> int:
+    """Merge both curves of a type by rate; returns the number of points, the first being (0, 0). Rates are scaled by `keep`,
+    and a kind has its type: 2 `on` + TOGETHER or SPREAD."""
     together, apart = arrays.together[on], arrays.apart[on]
+    limit = together.shape[0] - 1
     n = _push(hull, 0, 0.0, 0.0, TOGETHER, 0)
-    i, j, k = 1, 1, 1
-    while i <= limit or j <= limit or k < points:
-        near = j > limit or (i <= limit and together[i] <= apart[j])
-        own = (together[min(i, limit)] if near else apart[j]) * keep
-        if k < points and ((i > limit and j > limit) or others.rate[k] <= own):
-            rate, cost, kind, width = others.rate[k], others.cost[k], others.kind[k], others.width[k]
-            k += 1
-        elif near:
-            rate, cost, kind, width = own, options.together[i], 2 * on + TOGETHER, i
+    i, j = 1, 1
+    while i <= limit or j <= limit:
+        if j > limit or (i <= limit and together[i] <= apart[j]):
+            n = _add(hull, n, together[i] * keep, options.together[i], 2 * on + TOGETHER, i)
             i += 1
         else:
-            rate, cost, kind, width = own, options.spread[j], 2 * on + SPREAD, j
+            n = _add(hull, n, apart[j] * keep, options.spread[j], 2 * on + SPREAD, j)
             j += 1
-        if cost == math.inf or rate < hull.rate[n - 1] or (rate == hull.rate[n - 1] and cost >= hull.cost[n - 1]):
-            continue
-        if rate == hull.rate[n - 1]:
-            if n == 1:
-                continue
-            n -= 1
-        n = _push(hull, n, rate, cost, kind, width)
+    return n
+
+
+@kernel
+def _merge(hull: Hull, points: int, other: Hull, more: int) -> int:
+    """The hull of two hulls."""
+    own = Hull(
+        hull.rate[:points].copy(), hull.cost[:points].copy(), hull.kind[:points].copy(), hull.width[:points].copy()
+    )
+    n, i, j = 1, 1, 1
+    while i < points or j < more:
+        if j == more or (i < points and own.rate[i] <= other.rate[j]):
+            n = _add(hull, n, own.rate[i], own.cost[i], own.kind[i], own.width[i])
+            i += 1
+        else:
+            n = _add(hull, n, other.rate[j], other.cost[j], other.kind[j], other.width[j])
+            j += 1
     return n
 
 
@@ -145,10 +159,11 @@ def cheapest(
         if not takes(arrays, on):
             continue
         slot_costs(occupancy, row, arrays, options, on)
-        for w in range(1, arrays.together.shape[1]):
-            if arrays.together[on, w] * keep >= rate and options.together[w] < best:
+        together, apart = arrays.together[on], arrays.apart[on]
+        for w in range(1, together.shape[0]):
+            if together[w] * keep >= rate and options.together[w] < best:
                 best, kind, width = options.together[w], 2 * on + TOGETHER, w
-            if arrays.apart[on, w] * keep >= rate and options.spread[w] < best:
+            if apart[w] * keep >= rate and options.spread[w] < best:
                 best, kind, width = options.spread[w], 2 * on + SPREAD, w
     return best, kind, width
 
@@ -169,8 +184,9 @@ def _least(arrays: JobArrays, on: int, candidates: int, options: SlotCosts) -> f
     for c in range(candidates):
         cheapest_worker = min(cheapest_worker, options.price_worker[c])
         cheapest_server = min(cheapest_server, options.price_server[c])
-    for w in range(1, arrays.apart.shape[1]):
-        rate = max(rate, arrays.apart[on, w] / w)
+    apart = arrays.apart[on]
+    for w in range(1, apart.shape[0]):
+        rate = max(rate, apart[w] / w)
     if arrays.per_server > 0:
         cheapest_worker += cheapest_server / arrays.per_server
     return cheapest_worker / rate if rate > 0.0 else math.inf
@@ -201,6 +217,11 @@ def hull_fill(
     best, best_cost, best_last = floor, 0.0, -1
     n, total, spent = 0, 0.0, 0.0
     covered, improved, fresh, points = False, start, -1, 0
+    other = (
+        hull
+        if arrays.together.shape[0] == 1
+        else Hull(hull.rate.copy(), hull.cost.copy(), hull.kind.copy(), hull.width.copy())
+    )
     enough = work * (1.0 - ROUNDING)
     for t in range(start, end):
         if value[t - start] <= best or (covered and t - improved > patience):
@@ -214,7 +235,11 @@ def hull_fill(
                 candidates = scan(occupancy, row, arrays, options, on)
                 if not covered or _least(arrays, on, candidates, options) < pool.slope[n - 1] * keep:
                     spread(arrays, candidates, options, False)
-                points = lower_hull(options, arrays, keep, hull, on, points)
+                if points == 0:
+                    points = lower_hull(options, arrays, keep, hull, on)
+                else:
+                    more = lower_hull(options, arrays, keep, other, on)
+                    points = _merge(hull, points, other, more)
             fresh = row if occupancy.touched[row] == 0 else -1
         for k in range(1, points):
             gain, cost = hull.rate[k] - hull.rate[k - 1], hull.cost[k] - hull.cost[k - 1]

@@ -33,6 +33,8 @@ class JobArrays(NamedTuple):
     @property
     def by_speed(self) -> list[int]:
         """The types it takes, the fastest first."""
+        if len(self.together) == 1:
+            return [0]
         best = np.maximum(self.together, self.apart).max(axis=1)
         return [on for on in np.argsort(-best, kind="stable").tolist() if best[on] > 0.0]
 
@@ -57,7 +59,7 @@ def arrays_of(job: Job, cluster: Cluster) -> JobArrays:
 def tables(job: Job, types: Sequence[str], widest: int, together: bool) -> Floats:
     """[type, w] `Job.rate` for 0..widest workers at once."""
     law = rates(job, widest, together)
-    out = np.tile(law, (len(types), 1))
+    out = law[None].repeat(len(types), axis=0)
     for on, name in enumerate(types if job.speeds is not None else ()):
         speed = (job.speeds or {}).get(name, 0.0)
         if isinstance(speed, Sequence):
