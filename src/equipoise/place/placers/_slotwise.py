@@ -13,6 +13,7 @@ import numpy as np
 from equipoise._moved import old_attribute
 from equipoise.kernels import Floats, Int32s, Ints, kernel
 from equipoise.place.execution import INFEASIBLE_ALONE, LENT, PENDING, REFUSED, Execution
+from equipoise.place.planner.hull import SPREAD, TOGETHER
 from equipoise.place.planner.job_arrays import alone, fits_together, servers_for
 from equipoise.place.planner.packing import ROUNDING
 
@@ -31,7 +32,7 @@ class JobTable(NamedTuple):
     restart: Floats  # [job]
     total: Floats  # [r] milli-units of the whole cluster
     types: Int32s  # [machine] its type
-    order: Ints  # [job, k] types it takes, the fastest first; -1: no more
+    ways: Ints  # [job, k] types it takes, together or spread, the fastest first (`JobArrays.ways`); -1: no more
 
 
 @kernel
@@ -98,8 +99,8 @@ def _copy(rows: Int32s, count: int, out: Int32s) -> int:
 
 @kernel
 def seat(free: Ints, jobs: JobTable, j: int, width: int, was: Int32s, stay: bool, out: Int32s) -> int:
-    """Take seats for exactly `width` workers with their servers on the fastest type that has them, and write them; returns
-    how many rows (0: no room).
+    """Take seats for exactly `width` workers with their servers, the fastest way that there is, and write them; returns how
+    many rows (0: no room).
 
     `was` are its seats in the slot before. `stay`: keep them though it could sit together elsewhere.
     """
@@ -109,16 +110,17 @@ def seat(free: Ints, jobs: JobTable, j: int, width: int, was: Int32s, stay: bool
         again = again and holds(free[was[k, MACHINE]], jobs, j, was[k, WORKERS], was[k, SERVERS])
     again = again and kept == width
     n = _copy(was, was.shape[0], out) if again and stay else 0
-    for on in jobs.order[j]:
-        if n > 0 or on < 0:
+    for way in jobs.ways[j]:
+        if n > 0 or way < 0:
             break
-        here = again and jobs.types[was[0, MACHINE]] == on
-        alone = -1 if here and was.shape[0] == 1 else tightest(free, jobs, j, width, on)
-        if alone >= 0:
-            n = 1
-            out[0, MACHINE], out[0, WORKERS], out[0, SERVERS] = alone, width, servers_for(width, jobs.per_server[j])
-        elif here:
+        on = way // 2
+        if again and jobs.types[was[0, MACHINE]] == on and (way % 2 == SPREAD or was.shape[0] == 1):
             n = _copy(was, was.shape[0], out)
+        elif way % 2 == TOGETHER:
+            alone = tightest(free, jobs, j, width, on)
+            if alone >= 0:
+                n = 1
+                out[0, MACHINE], out[0, WORKERS], out[0, SERVERS] = alone, width, servers_for(width, jobs.per_server[j])
         else:
             n = _spread(free, jobs, j, width, on, out)
             if n == 0 and jobs.per_server[j] > 0:
@@ -262,8 +264,9 @@ def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s]:
         j = queue[best]
         due = servers_for(width[best] + 1, jobs.per_server[j]) - servers_for(width[best], jobs.per_server[j])
         at, beside = -1, -1
-        for on in jobs.order[j]:
-            if at >= 0 or on < 0:
+        for way in jobs.ways[j]:
+            on = way // 2
+            if at >= 0 or way < 0:
                 break
             if width[best] > 0 and on != type_of[best]:
                 continue
@@ -344,17 +347,18 @@ class Slotwise:
         self.run, cluster = run, run.cluster
         arrays, count, types = run.arrays, len(run.jobs), len(cluster.types)
         self.alone = [alone(one, cluster) for one in arrays]
+        best = [int(np.argmax(rates)) for _, rates in self.alone]  # more workers would only wait for each other
+        ways = [(one.ways(width) + [-1] * 2 * types)[: 2 * types] for one, width in zip(arrays, best, strict=True)]
         self.capacity: Ints = cluster.capacity[cluster.type_of]
         self.jobs = JobTable(
             np.array([one.worker for one in arrays], dtype=np.int64).reshape(count, len(cluster.resources)),
             np.array([one.server for one in arrays], dtype=np.int64).reshape(count, len(cluster.resources)),
             np.array([one.per_server for one in arrays], dtype=np.int64),
-            # the width at which it is fastest on an empty cluster: beyond, more workers only wait for each other
-            np.array([np.argmax(rates) for _, rates in self.alone], dtype=np.int64),
+            np.array(best, dtype=np.int64),
             np.array([one.restart for one in arrays], dtype=float),
             cluster.total,
             cluster.machine_types,
-            np.array([(one.by_speed + [-1] * types)[:types] for one in arrays], dtype=np.int64).reshape(count, types),
+            np.array(ways, dtype=np.int64).reshape(count, 2 * types),
         )
         self.width = np.zeros(count, dtype=np.int64)  # at which it runs when it has the width it asked for
         self.speed = np.ones(count)  # samples per slot at that width

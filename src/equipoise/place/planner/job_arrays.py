@@ -31,12 +31,17 @@ class JobArrays(NamedTuple):
         return int(self.together.shape[1]) - 1
 
     @property
-    def by_speed(self) -> list[int]:
-        """The types it takes, the fastest first."""
+    def taken(self) -> list[int]:
+        """The types it takes."""
+        return [on for on in range(len(self.together)) if len(self.together) == 1 or takes(self, on)]
+
+    def ways(self, width: int) -> list[int]:
+        """Types it takes, together or spread (2 `type` + TOGETHER or SPREAD), the fastest at a width first."""
         if len(self.together) == 1:
-            return [0]
-        best = np.maximum(self.together, self.apart).max(axis=1)
-        return [on for on in np.argsort(-best, kind="stable").tolist() if best[on] > 0.0]
+            return [0, 1]
+        near = self.together[:, width]
+        rates = np.column_stack((near, np.minimum(near, self.apart[:, width]))).ravel()
+        return [way for way in np.argsort(-rates, kind="stable").tolist() if rates[way] > 0.0]
 
 
 def arrays_of(job: Job, cluster: Cluster) -> JobArrays:
@@ -88,7 +93,7 @@ def alone(arrays: JobArrays, cluster: Cluster) -> tuple[int, Floats]:
     worker, server, widest = arrays.worker, arrays.server, arrays.widest
     held = np.array([fits_together(row, worker, server, arrays.per_server, widest) for row in cluster.capacity])
     most, best = 0, np.zeros(widest + 1)
-    for on in arrays.by_speed:
+    for on in arrays.taken:
         one = int(held[cluster.entry_types == on].max())
         rates = np.where(np.arange(widest + 1) <= one, arrays.together[on], arrays.apart[on])
         most, best = max(most, one), np.maximum(best, rates)

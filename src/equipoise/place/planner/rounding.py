@@ -307,7 +307,7 @@ class RoundingPlanner(Planner):
 
     def offers(self, arrays: JobArrays, keep: float, t: int) -> list[Offer]:
         """All ways to run the job in a slot: together, any width; spread, F, F/2, F/4, ... workers or a few more."""
-        return [offer for on in arrays.by_speed for offer in self._offers(arrays, keep, t, on)]
+        return [offer for on in arrays.taken for offer in self._offers(arrays, keep, t, on)]
 
     def _offers(self, arrays: JobArrays, keep: float, t: int, on: int) -> list[Offer]:
         occupancy, row, options = self.occupancy, t % self.window, self._options
