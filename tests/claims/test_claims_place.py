@@ -44,7 +44,7 @@ def small_slot(free: list[list[float]], gamma: int = 2) -> _slots.Slot:
         np.arange(9.0)[None],
         np.arange(9.0)[None],
         0.0,
-        cluster.machine_types,
+        cluster.within,
     )
     price = 1.0 + np.arange(len(free))
     return _slots.Slot(cluster, None, arrays, (1000 * amount).astype(np.int64), 2 * price, price)  # type: ignore[arg-type]

@@ -322,3 +322,58 @@ def test_bad_speeds_are_named_with_file_and_line(tmp_path, said, code, words):
     )
     with refused(code, "jobs.yaml", "line 2", *words):
         files.read_jobs(path, FAST_AND_SLOW).between(0, 1)
+
+
+# Racks.
+
+
+TWO_RACKS = Cluster((Machine({"gpu": 2}, 2, "a", rack="1"), Machine({"gpu": 2}, 2, "b", rack="2")), across=1.0)
+
+
+def exchanging(id: str = "a", **changes: Any) -> Job:
+    """Four samples take four workers 1 slot, and 1.5 more to exchange over 1: slow across racks, quick in one."""
+    return job(id, work=11.9, batch=4, requested=4, gradient=1.0, inside=1e9, between=1e9, across=1.0, **changes)
+
+
+def test_a_rack_is_between_a_machine_and_the_rest():
+    """By hand: 4 samples in 1 slot inside a rack, in 1 + 2 x 3/4 = 2.5 across; where racks do not count, as between."""
+    one = exchanging()
+    assert one.rate(4, together=False) == approx(4.0)
+    assert one.rate(4, together=False, across=True) == approx(1.6)
+    right = simulate(TWO_RACKS, [one], placers.PDORS(), slots=10)
+    assert right.finish.tolist() == [2] and len(machines_of(right, 0)) == 2
+    rows = right.schedule.copy()
+    rows[1::2, 2] = np.where(rows[::2, 2] < 2, 2, 0)  # one of its two machines is in the other rack
+    wrong = verify(replace(right, schedule=rows))
+    assert {check.name for check in wrong if not check.passed} >= {"work", "locality"}
+    assert verify(replace(right, schedule=rows, cluster=replace(TWO_RACKS, across=None))).passed
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_jobs_keep_to_a_rack_where_they_can(policy):
+    """Two of four workers, two racks of four GPUs: a rack each, three slots, not the eight that both would take across."""
+    result = run(TWO_RACKS, [exchanging("a"), exchanging("b")], policy)
+    assert result.finish.tolist() == [2, 2]
+    assert {len({name[0] for name in machines_of(result, j)}) for j in range(2)} == {1}
+
+
+def test_wider_than_a_rack_goes_across():
+    """Six workers fit no rack: 11 samples, 6 in 1 slot and 2 x 5/6 of exchange over 100, take two slots, not three."""
+    wide = job(work=11.0, batch=6, requested=6, gradient=1.0, inside=1e9, between=1e9, across=100.0)
+    for policy in ("pdors", "fifo"):
+        result = run(TWO_RACKS, [wide], policy)
+        assert result.finish.tolist() == [1] and len({name[0] for name in machines_of(result, 0)}) == 2
+
+
+def test_racks_come_back_equal_and_give_jobs_their_bandwidth(tmp_path):
+    """1 Gbps are 1.25e8 bytes a second, 4.5e11 in an hour; a job that is slower between machines is no faster across."""
+    cluster = replace(TWO_RACKS, across="1Gbps")
+    for ending in ("yaml", "json", "csv"):
+        files.write_cluster(cluster, tmp_path / f"cluster.{ending}")
+        assert files.read_cluster(tmp_path / f"cluster.{ending}") == cluster
+    path = tmp_path / "jobs.yaml"
+    text = "{arrival: 0, workers: 2, duration: 2h, worker: {gpu: 1}, deadline: 9h, between: "
+    path.write_text(f"jobs:\n- {{id: a, {text[1:]}10Gbps}}\n- {{id: b, {text[1:]}8bps}}\n")
+    assert [one.across for one in files.read_jobs(path, cluster)] == [4.5e11, 3600.0]
+    with refused("number.range", "across"):
+        job(between=1.0, across=2.0)

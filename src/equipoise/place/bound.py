@@ -184,8 +184,11 @@ def _refuse(job: Job) -> None:
         )
     table = any(isinstance(speed, tuple) for speed in (job.speeds or {}).values())
     asked = [*job.worker.items(), *(job.server or {}).items()]
-    if table or any(is_device(name) and amount % MILLI for name, amount in asked):
-        what = "states a table of rates" if table else "asks for a part of a device"
+    racks = job.across is not None and job.across < job.between
+    if table or racks or any(is_device(name) and amount % MILLI for name, amount in asked):
+        what = (
+            "states a table of rates" if table else "is slower across racks" if racks else "asks for a part of a device"
+        )
         raise InputError(f"job {job.id!r} {what}; exact=True does not model it. Use exact=False", code="bound.exact")
 
 

@@ -16,7 +16,7 @@ from equipoise.errors import InputError, unknown_name
 from equipoise.kernels import Floats, Int32s, Ints, kernel
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Workload, worth_over
-from equipoise.place.planner.job_arrays import JobArrays, arrays_of, fits_together, takes
+from equipoise.place.planner.job_arrays import JobArrays, arrays_of, fits_together
 from equipoise.place.planner.packing import MACHINE, NO_CELLS, ROUNDING, SLOT, same, works
 
 PENDING, ADMITTED, LENT, REFUSED = "pending", "admitted", "lent", "refused"
@@ -67,12 +67,12 @@ def fastest(capacity: Ints, counts: Ints, arrays: JobArrays) -> float:
     """Samples per slot of the job alone on the empty cluster; 0 when it does not fit at all."""
     widest = arrays.together.shape[1] - 1
     best = 0.0
-    types = arrays.types[np.cumsum(counts) - counts]  # of the entries, by their first machines
-    for e in range(capacity.shape[0]):
-        for w in range(1, fits_together(capacity[e], arrays.worker, arrays.server, arrays.per_server, widest) + 1):
-            best = max(best, arrays.together[types[e], w])
+    firsts = np.cumsum(counts) - counts  # machines of the entries
     for on in range(arrays.together.shape[0]):
-        apart, entries = arrays.per_server == 0, np.flatnonzero(types == on)
+        apart, entries = arrays.per_server == 0, np.flatnonzero(arrays.within[on][firsts])
+        for e in entries:
+            for w in range(1, fits_together(capacity[e], arrays.worker, arrays.server, arrays.per_server, widest) + 1):
+                best = max(best, arrays.together[on, w])
         for k in entries:
             for other in entries:
                 if (k != other or counts[k] > 1) and np.all(capacity[k] >= arrays.worker):
@@ -198,9 +198,9 @@ class Execution:
 
     def _check_types(self, j: int, cells: Int32s, who: str) -> None:
         """Refuse types that the job does not take, and two at once."""
-        types, slots = self.arrays[j].types.take(cells[:, MACHINE], mode="clip"), cells[:, SLOT]
+        types, slots = self.cluster.machine_types.take(cells[:, MACHINE], mode="clip"), cells[:, SLOT]
         mixed = np.flatnonzero((slots[1:] == slots[:-1]) & (types[1:] != types[:-1]))
-        untaken = [self.cluster.types[on] for on in np.unique(types).tolist() if not takes(self.arrays[j], on)]
+        untaken = [name for on in np.unique(types) if not self.jobs[j].takes(name := self.cluster.types[on])]
         if untaken or len(mixed):
             said = (
                 f"type {untaken[0]!r}, which it does not take"

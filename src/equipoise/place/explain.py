@@ -227,7 +227,7 @@ def fits_one(planner: Planner, t: int, arrays: JobArrays) -> bool:
 def _room_for_one(free: Ints, arrays: JobArrays) -> bool:
     """Whether one worker, with a server if it needs one, finds room: on one machine or on two of a type."""
     for on in arrays.taken:
-        own = free[arrays.types == on]
+        own = free[arrays.within[on]]
         worker = np.all(own >= arrays.worker, axis=1)
         server = np.all(own >= arrays.server, axis=1)
         both = worker & (not arrays.per_server) | np.all(own >= arrays.worker + arrays.server, axis=1)

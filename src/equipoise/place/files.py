@@ -18,9 +18,20 @@ from equipoise import units
 from equipoise.errors import InputError, refuse_unknown, said_of
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job, Workload
-from equipoise.place.job_spec import FIELDS, GROUPS, HOUR, Values, job_from, machine_from, plain_job, plain_machine
+from equipoise.place.job_spec import (
+    FIELDS,
+    GROUPS,
+    HOUR,
+    KINDS,
+    Values,
+    job_from,
+    machine_from,
+    plain_job,
+    plain_machine,
+)
 
 DEEPEST = 20  # levels of a YAML file; ours need four
+BANDWIDTHS = ("inside", "between", "across")  # of a cluster
 LONGEST = 400  # characters of a message: one line that a terminal can show
 YAML_KINDS = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "value", "merge")
 
@@ -253,7 +264,7 @@ def _from_csv(path: Path, text: str, many: str) -> EntryFile:
         name, _, value = line.lstrip("# ").partition(":")
         if many == "jobs" and name.strip() in ("slot", "note", "start"):
             settings[name.strip()] = value.strip()
-        elif many == "machines" and name.strip() in ("inside", "between"):
+        elif many == "machines" and name.strip() in BANDWIDTHS:
             settings.setdefault("bandwidth", {})[name.strip()] = value.strip()
     stream.seek(start)
     rows = csv.reader(stream, strict=True)
@@ -287,7 +298,7 @@ def _from_csv(path: Path, text: str, many: str) -> EntryFile:
 def _columns(columns: list[str], many: str) -> list[tuple[str, str]]:
     _pairs((name, None) for name in columns)
     if many == "machines":
-        return [("", name) if name in ("name", "count", "type") else ("capacity", name) for name in columns]
+        return [("", name) if name in ("name", "count", *KINDS) else ("capacity", name) for name in columns]
     places = []
     for column in columns:
         group, name = grouped(column)
@@ -377,7 +388,7 @@ def read_cluster(path: str | Path) -> Cluster:
         rates = file.settings.get("bandwidth", {})
         if not isinstance(rates, dict):
             raise InputError(f"bandwidth is {rates!r}; expected {{inside: 20Gbps, between: 1Gbps}}")
-        refuse_unknown("bandwidth", rates, ("inside", "between"))
+        refuse_unknown("bandwidth", rates, BANDWIDTHS)
         return Cluster(tuple(machines), **{name: units.bandwidth(rate, name) for name, rate in rates.items()})
 
 
@@ -438,5 +449,5 @@ def write_cluster(cluster: Cluster, path: str | Path) -> None:
 
 def cluster_text(cluster: Cluster, name: str | Path = "cluster.yaml") -> str:
     """What `write_cluster` writes to a file of this name."""
-    rates = {"inside": float(cluster.inside), "between": float(cluster.between)}
+    rates = {name: float(rate) for name in BANDWIDTHS if (rate := getattr(cluster, name)) is not None}
     return text_of(Path(name), "machines", {"bandwidth": rates}, [plain_machine(m) for m in cluster.machines])

@@ -140,7 +140,7 @@ def utility(values: Mapping[str, Any]) -> Utility:
 
 MOST = 1e15
 COUNTS = {"arrival": 0, "batch": 1, "workers_per_server": 1, "requested": 1, "most": 1}  # and the least of each
-AMOUNTS = ("work", "time_per_sample", "gradient", "inside", "between", "restart", "actual")
+AMOUNTS = ("work", "time_per_sample", "gradient", "inside", "between", "across", "restart", "actual")
 
 
 @dataclass(frozen=True)
@@ -173,6 +173,7 @@ class Job:
     actual: float = 1.0
     tags: Mapping[str, str] = field(default_factory=dict)
     speeds: Mapping[str, float | Sequence[float]] | None = None
+    across: float | None = None  # bytes per slot between racks; None: as between machines
 
     def __repr__(self) -> str:
         workers = self.requested or "any number of"
@@ -187,7 +188,7 @@ class Job:
     def _check(self) -> None:
         for name in (*COUNTS, *AMOUNTS):
             value = getattr(self, name)
-            if value is None and name in ("requested", "most"):
+            if value is None and name in ("requested", "most", "across"):
                 continue
             if not _is_number(value):
                 raise InputError(f"{name} is {value!r}; expected a number", code="number.form")
@@ -199,8 +200,10 @@ class Job:
                 object.__setattr__(self, name, int(value))
             elif name not in ("gradient", "restart") and not value > 0:
                 raise InputError(f"{name} is {value!r}; expected a positive number", code="number.range")
-            elif name not in ("inside", "between") and not 0 <= value <= MOST:
+            elif name not in ("inside", "between", "across") and not 0 <= value <= MOST:
                 raise InputError(f"{name} is {value!r}; expected a number from 0 to {MOST:g}", code="number.range")
+        if (self.across or 0.0) > self.between:
+            raise InputError(f"across is {self.across!r}; expected at most between", code="number.range")
         if not isinstance(self.utility, Utility):
             raise InputError(f"utility is {self.utility!r}; expected Sigmoid, Deadline or Linear", code="job.utility")
         object.__setattr__(self, "id", str(self.id))
@@ -235,27 +238,32 @@ class Job:
         """Slots per sample and worker of a parameter-server job: tau + (gamma / F)(2 g / b)."""
         return self.time_per_sample + self.workers_per_server / self.batch * (2.0 * self.gradient / bandwidth)
 
-    def rate(self, workers: int, *, together: bool, type: str | None = None) -> float:
-        """Samples per slot with so many workers, all on one machine (`together`) or not, on machines of one type.
+    def rate(self, workers: int, *, together: bool, type: str | None = None, across: bool = False) -> float:
+        """Samples per slot with so many workers, all on one machine (`together`) or not, on machines of one type, which may
+        be in several racks (`across`).
 
         Without a type it is that of the fastest type it takes.
         """
         if workers == 0:
             return 0.0
-        law = self._law(workers, together)
+        law = self._law(workers, together, across)
         if self.speeds is None:
             return law
         if type is None:
-            return max(self.rate(workers, together=together, type=name) for name in self.speeds)
+            return max(self.rate(workers, together=together, type=name, across=across) for name in self.speeds)
         speed = self.speeds.get(type, 0.0)
         if not isinstance(speed, Sequence):
             return law * speed
         best = speed[min(workers, len(speed)) - 1]
         return best if together else best * (law / self._law(workers, True))
 
-    def _law(self, workers: int, together: bool) -> float:
+    def bandwidth(self, together: bool, across: bool) -> float:
+        """Bytes per slot between its workers."""
+        return self.inside if together else self.across if across and self.across is not None else self.between
+
+    def _law(self, workers: int, together: bool, across: bool = False) -> float:
         """The rate at factor 1."""
-        bandwidth = self.inside if together else self.between
+        bandwidth = self.bandwidth(together, across)
         if self.server is not None:
             return workers / self.sigma(bandwidth)
         exchange = 2.0 * (workers - 1) / workers * self.gradient / bandwidth

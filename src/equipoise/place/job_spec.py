@@ -33,6 +33,7 @@ UNLIMITED = "unlimited"
 LARGEST = 1e300
 LONGEST_NAME, MOST_TAGS, MOST_WORKERS = 200, 32, 1_000_000
 MOST_TABLE = 1024  # widths of a table of rates
+KINDS = ("type", "rack")  # fields of machines that jobs may mind
 DEFAULT_VALUE = 1.0  # of a job that says nothing of what it is worth
 CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 WHOLE = re.compile(r"^\s*[+-]?\d{1,18}\s*$", re.ASCII)
@@ -169,6 +170,7 @@ class JobSpec(Written):
     workers_per_server: Count = None
     inside: Rate = Field(None, description="bandwidth inside a machine", examples=["20Gbps"])
     between: Rate = None
+    across: Rate = Field(None, description="bandwidth between racks")
     requested: Count = Field(None, description="workers it is lent when it has no promise")
     most: Count = None
     restart: Span = Field(None, description="time lost whenever width or machines change")
@@ -223,6 +225,8 @@ class JobSpec(Written):
         read["work"] = _work(read)
         read.setdefault("inside", cluster.inside * slot)
         read.setdefault("between", cluster.between * slot)
+        if cluster.across is not None:
+            read.setdefault("across", min(read["between"], cluster.across * slot))
         for side in ("worker", "server"):
             if side in values:
                 read[side] = _demand(values[side], side, cluster)
@@ -302,15 +306,14 @@ class MachineSpec(Written):
     name: str = "machine"
     capacity: Amounts = Field(examples=[{"gpu": 8, "cpu": 64, "memory": "512Gi"}])
     count: int = 1
-    type: Annotated[str, Field(max_length=60)] = Field(
-        "", description="what jobs state their speeds for", examples=["a100"]
-    )
+    type: Annotated[str, Field(max_length=60)] = Field("", description="what jobs state their speeds for")
+    rack: Annotated[str, Field(max_length=60)] = ""
 
     def build(self) -> Machine:
         """The machines of a cluster."""
         with said_of(f"machine {self.name!r}"):
             capacity = _demand(self.capacity, "capacity")
-        return Machine(capacity, self.count, self.name, self.type)
+        return Machine(capacity, self.count, self.name, self.type, self.rack)
 
 
 CELLS = {
@@ -432,7 +435,7 @@ def machine_from(values: Mapping[str, object]) -> Machine:
                 f"capacity is missing; expected a mapping, as {EXAMPLES['capacity']}", code="machine.capacity"
             )
         told = {"count": _number(count, "count")} if isinstance(count, str) else {}
-        spec = MachineSpec.of({**values, **told, "name": name, "type": str(values.get("type") or "")})
+        spec = MachineSpec.of({**values, **told, "name": name, **{k: str(values.get(k) or "") for k in KINDS}})
     return spec.build()
 
 
@@ -464,8 +467,8 @@ def plain_job(job: Job) -> Values:
 
 def plain_machine(machine: Machine) -> Values:
     """What `machine_from` reads back to an equal one."""
-    type = {"type": machine.type} if machine.type else {}
-    return {"name": machine.name, "count": machine.count, **type, "capacity": _plain(machine.capacity)}
+    kinds = {k: value for k in KINDS if (value := getattr(machine, k))}
+    return {"name": machine.name, "count": machine.count, **kinds, "capacity": _plain(machine.capacity)}
 
 
 def _plain(held: Mapping[str, int]) -> dict[str, int | str]:

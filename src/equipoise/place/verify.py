@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
 from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
-from equipoise.place.cluster import Cluster, is_device
+from equipoise.place.cluster import PARTS, Cluster, is_device
 from equipoise.place.job import DEADLINE, SIGMOID, Job, Workload
 from equipoise.units import MILLI, count
 
@@ -27,6 +27,7 @@ JOB, SLOT, MACHINE, WORKERS, SERVERS = range(5)  # columns of a schedule
 SHORT = 1e-8  # of a job's work: what may be missing at its finish, since sums of rates are not exact
 EXACT = 1e-12  # of a job's work: a job this close to done a slot earlier was done there
 SAME_UTILITY, OVER_BOUND = 1e-9, 1e-6  # relative
+ONE_MACHINE, ONE_RACK, RACKS = range(3)  # localities of a job-slot
 NEVER = np.iinfo(np.int64).max
 MOST = np.iinfo(np.int32).max
 PROMISED = "admitted"
@@ -156,8 +157,9 @@ class _Seen:
             np.array([getattr(job, name) for job in jobs], dtype=float)
             for name in ("time_per_sample", "batch", "gradient", "inside", "between")
         )
+        across = np.array([job.between if job.across is None else job.across for job in jobs])
         gamma = np.array([0.0 if job.server is None else job.workers_per_server for job in jobs])
-        bandwidth = np.where(self.together, inside[j], between[j])
+        bandwidth = np.where(self.together, inside[j], np.where(self.racks, across[j], between[j]))
         # sigma = tau + (gamma / F)(2 g / b) and w / sigma, or F w / (tau F + 2 (w - 1) g / b)
         with np.errstate(over="ignore"):  # a bandwidth of next to nothing: a rate of nothing
             exchange = np.where(gamma[j] > 0, gamma[j], np.maximum(w - 1.0, 0.0)) * 2.0 * gradient[j] / bandwidth
@@ -167,22 +169,33 @@ class _Seen:
     @cached_property
     def law(self) -> Floats:
         """The same a second way: `Job.rate`, asked once for every job, width, locality and type there is."""
-        return self._asked(lambda job, width, near, type: job.rate(width, together=near, type=type)) * self.kept
+        return self.kept * self._asked(
+            lambda job, width, at, type: job.rate(width, together=at == ONE_MACHINE, type=type, across=at == RACKS)
+        )
 
-    def _asked(self, rate: Callable[[Job, int, bool, str], float]) -> Floats:
+    @cached_property
+    def racks(self) -> Bools:
+        """Whether a job-slot is in several racks."""
+        own = self.cluster.machine_racks[self.rows[:, MACHINE]]
+        if not len(own):
+            return np.zeros(0, dtype=bool)
+        return np.asarray(np.minimum.reduceat(own, self.start) != np.maximum.reduceat(own, self.start))
+
+    def _asked(self, rate: Callable[[Job, int, int, str], float]) -> Floats:
         """A function of job, width, locality and type for every job-slot; nothing over several types."""
         types, wide = self.cluster.types, int(self.width.max(initial=0)) + 1
         if not len(self.rows):
             return np.zeros(0)
         own = self.cluster.machine_types[self.rows[:, MACHINE]]
         first, last = np.minimum.reduceat(own, self.start), np.maximum.reduceat(own, self.start)
+        locality = np.where(self.together, ONE_MACHINE, np.where(self.racks, RACKS, ONE_RACK))
         keys, which = np.unique(
-            ((self.job * wide + self.width) * 2 + self.together) * len(types) + first, return_inverse=True
+            ((self.job * wide + self.width) * 3 + locality) * len(types) + first, return_inverse=True
         )
         rates = np.empty(len(keys))
         for k, one in enumerate(keys.tolist()):
             key, on = divmod(one, len(types))
-            rates[k] = rate(self.jobs[key // 2 // wide], key // 2 % wide, bool(key % 2), types[on])
+            rates[k] = rate(self.jobs[key // 3 // wide], key // 3 % wide, key % 3, types[on])
         return np.asarray(np.where(first == last, rates[which.reshape(-1)], 0.0))
 
     @cached_property
@@ -205,7 +218,7 @@ class _Seen:
         return own if claimed is None else np.where(self.agrees(claimed), claimed, own)
 
 
-def _factor(job: Job, width: int, near: bool, type: str) -> float:
+def _factor(job: Job, width: int, locality: int, type: str) -> float:
     """What a type makes of the rate law: a factor, or what a table says over what the law says of one machine."""
     speed = 1.0 if job.speeds is None else job.speeds.get(type, 0.0)
     if not isinstance(speed, Sequence):
@@ -311,10 +324,8 @@ def _devices(seen: _Seen) -> list[Check]:
             if key not in known:
                 known[key] = on_devices(*key)
             if not known[key]:
-                wrong, where = (
-                    wrong + 1,
-                    where or f"; the first: {cluster.names[at % cluster.size]} in slot {at // cluster.size}",
-                )
+                wrong += 1
+                where = where or f"; the first: {cluster.names[at % cluster.size]} in slot {at // cluster.size}"
         meaning = f"Machines in a slot whose parts of a {name} do not fit with each part on one {name}"
         checks.append(Check.at_most("devices", wrong, 0.0, meaning, f"{count(len(held), 'machine-slot')}{where}"))
     return checks
@@ -327,7 +338,8 @@ def on_devices(room: int, asked: Sequence[int]) -> bool:
     if whole > room // MILLI:
         return False
     free, parts = free[whole:], [part for part in asked if part < MILLI]
-    return _first_fit(free, parts) or _any_fit(free, parts)
+    rounded = [next(one for one in PARTS if one >= part) for part in parts]  # what fits so fits, and plans do
+    return _first_fit(free, parts) or _first_fit(free, rounded) or _any_fit(free, parts)
 
 
 def _first_fit(free: Sequence[int], parts: Sequence[int]) -> bool:

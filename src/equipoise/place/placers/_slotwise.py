@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise._moved import old_attribute
-from equipoise.kernels import Floats, Int32s, Ints, kernel
+from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
 from equipoise.place.execution import INFEASIBLE_ALONE, LENT, PENDING, REFUSED, Execution
 from equipoise.place.planner.hull import SPREAD, TOGETHER
-from equipoise.place.planner.job_arrays import alone, fits_together, servers_for
+from equipoise.place.planner.job_arrays import alone, fits_together, inside, servers_for
 from equipoise.place.planner.packing import ROUNDING
 
 WAITING = "waiting"  # why a job that is not refused does not run: others are before it
@@ -31,8 +31,9 @@ class JobTable(NamedTuple):
     widest: Ints  # [job]
     restart: Floats  # [job]
     total: Floats  # [r] milli-units of the whole cluster
-    types: Int32s  # [machine] its type
-    ways: Ints  # [job, k] types it takes, together or spread, the fastest first (`JobArrays.ways`); -1: no more
+    within: Bools  # [domain, machine] whether it is in it
+    whole: Ints  # [domain] that of the whole type
+    ways: Ints  # [job, k] domains it takes, together or spread, the fastest first (`JobArrays.ways`); -1: no more
 
 
 @kernel
@@ -79,10 +80,10 @@ def emptiness(free: Ints, total: Floats) -> float:
 
 @kernel
 def tightest(free: Ints, jobs: JobTable, j: int, width: int, on: int) -> int:
-    """The fullest machine of type `on` that holds the whole width together, -1 when none does (best fit)."""
+    """The fullest machine of a domain that holds the whole width together, -1 when none does (best fit)."""
     servers, best, least = servers_for(width, jobs.per_server[j]), -1, np.inf
     for h in range(free.shape[0]):
-        if jobs.types[h] == on and holds(free[h], jobs, j, width, servers):
+        if jobs.within[on, h] and holds(free[h], jobs, j, width, servers):
             room = emptiness(free[h], jobs.total)
             if room < least:
                 best, least = h, room
@@ -114,7 +115,7 @@ def seat(free: Ints, jobs: JobTable, j: int, width: int, was: Int32s, stay: bool
         if n > 0 or way < 0:
             break
         on = way // 2
-        if again and jobs.types[was[0, MACHINE]] == on and (way % 2 == SPREAD or was.shape[0] == 1):
+        if again and inside(jobs.within, on, was, 0, was.shape[0]) and (way % 2 == SPREAD or was.shape[0] == 1):
             n = _copy(was, was.shape[0], out)
         elif way % 2 == TOGETHER:
             alone = tightest(free, jobs, j, width, on)
@@ -141,7 +142,7 @@ def _spread(free: Ints, jobs: JobTable, j: int, width: int, on: int, out: Int32s
     n, w, s = 0, 0, 0
     for h in np.argsort(room, kind="mergesort"):
         workers, servers = 0, 0
-        while w < width and jobs.types[h] == on:
+        while w < width and jobs.within[on, h]:
             due = int(per_server > 0 and s * per_server <= w)
             if not holds(free[h], jobs, j, workers + 1, servers + due):
                 break
@@ -169,9 +170,7 @@ def _servers_first(free: Ints, jobs: JobTable, j: int, width: int, on: int, out:
         for k in range(machines):
             h = order[k] if kind == 0 else order[machines - 1 - k]
             while (
-                missing > 0
-                and jobs.types[h] == on
-                and holds(free[h], jobs, j, sits[h, 1] + kind, sits[h, 0] + 1 - kind)
+                missing > 0 and jobs.within[on, h] and holds(free[h], jobs, j, sits[h, 1] + kind, sits[h, 0] + 1 - kind)
             ):
                 sits[h, kind] += 1
                 missing -= 1
@@ -240,7 +239,7 @@ def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s]:
     Ties to the earlier in the queue. Returns every job's width, and seats that show they fit.
     """
     count, machines = queue.shape[0], free.shape[0]
-    width, share, type_of = np.zeros(count, np.int64), np.zeros(count), np.zeros(count, np.int64)
+    width, share, sits_in = np.zeros(count, np.int64), np.zeros(count), np.zeros(count, np.int64)
     workers, servers = np.zeros((count, machines), np.int32), np.zeros((count, machines), np.int32)
     growing, count_growing = np.empty(count, np.int64), 0  # who has some and may have more
     next_new = 0  # the next who has none
@@ -265,12 +264,12 @@ def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s]:
         due = servers_for(width[best] + 1, jobs.per_server[j]) - servers_for(width[best], jobs.per_server[j])
         at, beside = -1, -1
         for way in jobs.ways[j]:
-            on = way // 2
             if at >= 0 or way < 0:
                 break
-            if width[best] > 0 and on != type_of[best]:
+            on = jobs.whole[way // 2]
+            if width[best] > 0 and on != sits_in[best]:
                 continue
-            type_of[best] = on
+            sits_in[best] = on
             at = _pick(free, jobs, j, 1, due, workers[best], on)
             beside = at
             if at < 0 and due > 0:
@@ -318,7 +317,7 @@ def _pick(free: Ints, jobs: JobTable, j: int, workers: int, servers: int, sits: 
     """A machine with room for these: one where the job sits already, else the emptiest; -1: none."""
     best, most = -1, -1.0
     for h in range(free.shape[0]):
-        if jobs.types[h] == on and holds(free[h], jobs, j, workers, servers):
+        if jobs.within[on, h] and holds(free[h], jobs, j, workers, servers):
             room = np.inf if sits[h] > 0 else emptiness(free[h], jobs.total)
             if room > most:
                 best, most = h, room
@@ -329,7 +328,7 @@ def _pick(free: Ints, jobs: JobTable, j: int, workers: int, servers: int, sits: 
 def _pick_apart(free: Ints, jobs: JobTable, j: int, sits: Int32s, on: int) -> tuple[int, int]:
     """Machines for a worker and for a server that find no room on one."""
     for at in range(free.shape[0]):
-        if jobs.types[at] == on and holds(free[at], jobs, j, 1, 0):
+        if jobs.within[on, at] and holds(free[at], jobs, j, 1, 0):
             _hand(free, jobs, j, at, 1, 0)
             beside = _pick(free, jobs, j, 0, 1, sits, on)
             _hand(free, jobs, j, at, -1, 0)
@@ -345,10 +344,10 @@ class Slotwise:
 
     def __init__(self, run: Execution) -> None:
         self.run, cluster = run, run.cluster
-        arrays, count, types = run.arrays, len(run.jobs), len(cluster.types)
+        arrays, count, domains = run.arrays, len(run.jobs), len(cluster.domains)
         self.alone = [alone(one, cluster) for one in arrays]
         best = [int(np.argmax(rates)) for _, rates in self.alone]  # more workers would only wait for each other
-        ways = [(one.ways(width) + [-1] * 2 * types)[: 2 * types] for one, width in zip(arrays, best, strict=True)]
+        ways = [(one.ways(width) + [-1] * 2 * domains)[: 2 * domains] for one, width in zip(arrays, best, strict=True)]
         self.capacity: Ints = cluster.capacity[cluster.type_of]
         self.jobs = JobTable(
             np.array([one.worker for one in arrays], dtype=np.int64).reshape(count, len(cluster.resources)),
@@ -357,8 +356,9 @@ class Slotwise:
             np.array(best, dtype=np.int64),
             np.array([one.restart for one in arrays], dtype=float),
             cluster.total,
-            cluster.machine_types,
-            np.array(ways, dtype=np.int64).reshape(count, 2 * types),
+            cluster.within,
+            np.array([cluster.domains.index((name, None)) for name, _ in cluster.domains]),
+            np.array(ways, dtype=np.int64).reshape(count, 2 * domains),
         )
         self.width = np.zeros(count, dtype=np.int64)  # at which it runs when it has the width it asked for
         self.speed = np.ones(count)  # samples per slot at that width

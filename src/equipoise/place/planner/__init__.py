@@ -63,7 +63,7 @@ class Planner:
     def _room(self, widest: int) -> None:
         self._widest = widest
         self._options = new_slot_costs(widest, len(self.cluster.resources))
-        self._hull = new_hull(widest, len(self.cluster.types))
+        self._hull = new_hull(widest, len(self.cluster.domains))
 
     def advance(self, now: int) -> None:
         """Time moves on: the rows of past slots become those of the slots that come into view."""

@@ -32,7 +32,7 @@ class Hull(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """Hull segments in order of slope; `kind` (with its type) and `width` are the option a segment leads to."""
+    """Hull segments in order of slope; `kind` (with its domain) and `width` are the option a segment leads to."""
 
     slope: Floats
     gain: Floats
@@ -49,8 +49,8 @@ class SlotChoice(NamedTuple):
     width: Int32s
 
 
-def new_hull(widest: int, types: int = 1) -> Hull:
-    n = 2 * widest * types + 3
+def new_hull(widest: int, domains: int = 1) -> Hull:
+    n = 2 * widest * domains + 3
     return Hull(np.empty(n), np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32))
 
 
@@ -95,8 +95,10 @@ def _add(hull: Hull, n: int, rate: float, cost: float, kind: int, width: int) ->
 
 @kernel
 def lower_hull(options: SlotCosts, arrays: JobArrays, keep: float, hull: Hull, on: int = 0) -> int:
-    """Merge both curves of a type by rate; returns the number of points, the first being (0, 0). Rates are scaled by `keep`,
-    and a kind has its type: 2 `on` + TOGETHER or SPREAD."""
+    """Merge both curves of a domain by rate; returns the number of points, the first being (0, 0).
+
+    Rates are scaled by `keep`, and a kind has its domain: 2 `on` + TOGETHER or SPREAD.
+    """
     together, apart = arrays.together[on], arrays.apart[on]
     limit = together.shape[0] - 1
     n = _push(hull, 0, 0.0, 0.0, TOGETHER, 0)

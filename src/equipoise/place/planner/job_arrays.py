@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.kernels import Floats, Int32s, Ints, kernel
+from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job
 
@@ -21,10 +21,10 @@ class JobArrays(NamedTuple):
     worker: Ints  # [r] milli-units
     server: Ints
     per_server: int
-    together: Floats  # [type, w] samples per slot, all on one machine of a type; 0: it does not take the type
-    apart: Floats  # [type, w] samples per slot otherwise
+    together: Floats  # [domain, w] samples per slot, all on one machine; 0: it does not take the type
+    apart: Floats  # [domain, w] samples per slot otherwise
     restart: float  # part of a slot lost by a change
-    types: Int32s  # [machine] its type
+    within: Bools  # [domain, machine] whether it is in it
 
     @property
     def widest(self) -> int:
@@ -32,11 +32,11 @@ class JobArrays(NamedTuple):
 
     @property
     def taken(self) -> list[int]:
-        """The types it takes."""
+        """The domains (`Cluster.domains`: types, and their racks) that it takes."""
         return [on for on in range(len(self.together)) if len(self.together) == 1 or takes(self, on)]
 
     def ways(self, width: int) -> list[int]:
-        """Types it takes, together or spread (2 `type` + TOGETHER or SPREAD), the fastest at a width first."""
+        """Domains it takes, together or spread (2 `domain` + TOGETHER or SPREAD), the fastest at a width first."""
         if len(self.together) == 1:
             return [0, 1]
         near = self.together[:, width]
@@ -57,15 +57,15 @@ def arrays_of(job: Job, cluster: Cluster) -> JobArrays:
     largest = max(1, int(worker.max(initial=0)), int(server.max(initial=0)))
     widest = min(job.widest, held, WIDEST, COUNTED // largest)
     per_server = 0 if job.server is None else min(job.workers_per_server, max(1, widest))
-    together, apart = (tables(job, cluster.types, widest, near) for near in (True, False))
-    return JobArrays(worker, server, per_server, together, apart, float(job.restart), cluster.machine_types)
+    together, apart = (tables(job, cluster.domains, widest, near) for near in (True, False))
+    return JobArrays(worker, server, per_server, together, apart, float(job.restart), cluster.within)
 
 
-def tables(job: Job, types: Sequence[str], widest: int, together: bool) -> Floats:
-    """[type, w] `Job.rate` for 0..widest workers at once."""
-    law = rates(job, widest, together)
-    out = law[None].repeat(len(types), axis=0)
-    for on, name in enumerate(types if job.speeds is not None else ()):
+def tables(job: Job, domains: Sequence[tuple[str, str | None]], widest: int, together: bool) -> Floats:
+    """[domain, w] `Job.rate` for 0..widest workers at once."""
+    several = [rack is None and sum(name == other for other, _ in domains) > 1 for name, rack in domains]
+    out = np.array([rates(job, widest, together, across) for across in several])
+    for on, (name, _) in enumerate(domains if job.speeds is not None else ()):
         speed = (job.speeds or {}).get(name, 0.0)
         if isinstance(speed, Sequence):
             near = np.append(1.0, rates(job, widest, True)[1:])  # no workers: nothing either way
@@ -75,9 +75,9 @@ def tables(job: Job, types: Sequence[str], widest: int, together: bool) -> Float
     return out
 
 
-def rates(job: Job, widest: int, together: bool) -> Floats:
+def rates(job: Job, widest: int, together: bool, across: bool = False) -> Floats:
     """`Job.rate` for 0..widest workers at once."""
-    bandwidth = job.inside if together else job.between
+    bandwidth = job.bandwidth(together, across)
     w = np.arange(widest + 1, dtype=float)
     if job.server is not None:
         return w / job.sigma(bandwidth)
@@ -92,9 +92,10 @@ def alone(arrays: JobArrays, cluster: Cluster) -> tuple[int, Floats]:
     """On an empty cluster: the most workers on one machine with their servers, and [w] the rate, together if that can be."""
     worker, server, widest = arrays.worker, arrays.server, arrays.widest
     held = np.array([fits_together(row, worker, server, arrays.per_server, widest) for row in cluster.capacity])
+    entries = np.cumsum(cluster.counts) - cluster.counts  # the first machine of each
     most, best = 0, np.zeros(widest + 1)
     for on in arrays.taken:
-        one = int(held[cluster.entry_types == on].max())
+        one = int(held[arrays.within[on, entries]].max())
         rates = np.where(np.arange(widest + 1) <= one, arrays.together[on], arrays.apart[on])
         most, best = max(most, one), np.maximum(best, rates)
     return most, best
@@ -102,14 +103,17 @@ def alone(arrays: JobArrays, cluster: Cluster) -> tuple[int, Floats]:
 
 @kernel
 def takes(arrays: JobArrays, on: int) -> bool:
-    """Whether the job may sit on machines of a type."""
+    """Whether the job may sit in a domain."""
     return bool(arrays.together[on, -1] > 0.0 or arrays.apart[on, -1] > 0.0)
 
 
 @kernel
-def type_at(arrays: JobArrays, machine: int) -> int:
-    """The type of a machine; of one that there is not, the first."""
-    return int(arrays.types[machine]) if 0 <= machine < arrays.types.shape[0] else 0
+def inside(within: Bools, on: int, cells: Int32s, first: int, last: int) -> bool:
+    """Whether the machines (column 1) of cells first..last-1 are all in a domain; one that there is not is in all."""
+    for k in range(first, last):  # noqa: SIM110  # numba compiles no generator
+        if 0 <= cells[k, 1] < within.shape[1] and not within[on, cells[k, 1]]:
+            return False
+    return True
 
 
 @kernel

@@ -6,7 +6,7 @@ import numpy as np
 
 from equipoise.kernels import Int32s, kernel
 from equipoise.place.planner.hull import TOGETHER, SlotChoice
-from equipoise.place.planner.job_arrays import JobArrays, servers_for, type_at
+from equipoise.place.planner.job_arrays import JobArrays, inside, servers_for
 from equipoise.place.planner.occupancy import NONE, Occupancy, move
 from equipoise.place.planner.slot_costs import SlotCosts, slot_costs
 
@@ -18,12 +18,13 @@ NO_CELLS = np.empty((0, 4), np.int32)
 @kernel
 def works(cells: Int32s, first: int, last: int, arrays: JobArrays) -> float:
     """Samples per slot of cells first..last-1, which are one slot: the rate law with its locality rule."""
-    width, on = 0, type_at(arrays, cells[first, MACHINE])
+    width = 0
     for k in range(first, last):
         width += cells[k, WORKERS]
-        if type_at(arrays, cells[k, MACHINE]) != on:
-            return 0.0  # a job sits on one type at a time
-    return float(arrays.together[on, width] if last - first == 1 else arrays.apart[on, width])
+    for on in range(arrays.within.shape[0]):  # a rack comes before the type that it is part of
+        if inside(arrays.within, on, cells, first, last):
+            return float(arrays.together[on, width] if last - first == 1 else arrays.apart[on, width])
+    return 0.0  # over several types
 
 
 @kernel
@@ -92,7 +93,7 @@ def pack_slot(
 ) -> int:
     """Write one slot's cells after cells[before:n], the slot before (or nothing); returns the new end. Takes nothing.
 
-    `options` are those of the slot, on machines of the type that `kind` has. A job with a restart time keeps its machines
+    `options` are those of the slot, in the domain that `kind` has. A job with a restart time keeps its machines
     when they still have room for it.
     """
     row = t % occupancy.base.shape[0]
@@ -100,7 +101,7 @@ def pack_slot(
         kept = 0
         for k in range(before, n):
             kept += cells[k, WORKERS]
-        stays = kept == width and type_at(arrays, cells[before, MACHINE]) == kind // 2
+        stays = kept == width and inside(arrays.within, kind // 2, cells, before, n)
         for k in range(before, n):
             stays = stays and _holds(occupancy, row, cells[k, MACHINE], arrays, cells[k, WORKERS], cells[k, SERVERS])
         if stays:

@@ -319,7 +319,7 @@ class RoundingPlanner(Planner):
                 cells = np.array([[t, machine, w, servers_for(w, arrays.per_server)]], np.int32)
                 out.append(Offer(keep * arrays.together[on, w], float(options.together[w]), cells))
         free, price_worker, price_server = self.priced(arrays, row)
-        free[arrays.types != on] = 0
+        free[~arrays.within[on]] = 0
         self.rounding.state(arrays, free, price_worker, price_server)
         width, least = arrays.widest, 1 if arrays.per_server else 2
         while width >= least:

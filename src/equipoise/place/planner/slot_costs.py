@@ -76,7 +76,7 @@ def new_slot_costs(widest: int, resources: int) -> SlotCosts:
 
 @kernel
 def slot_costs(occupancy: Occupancy, row: int, arrays: JobArrays, out: SlotCosts, on: int = 0) -> int:
-    """Fill `out` for every width on machines of type `on`; returns how many candidate machines were looked at."""
+    """Fill `out` for every width in domain `on`; returns how many candidate machines were looked at."""
     n = scan(occupancy, row, arrays, out, on)
     spread(arrays, n, out, True)
     return n
@@ -84,7 +84,7 @@ def slot_costs(occupancy: Occupancy, row: int, arrays: JobArrays, out: SlotCosts
 
 @kernel
 def scan(occupancy: Occupancy, row: int, arrays: JobArrays, out: SlotCosts, on: int = 0) -> int:
-    """Find candidate machines of a type, the least used first, and what every width costs together; returns how many."""
+    """Find candidate machines of a domain, the least used first, and what every width costs together; returns how many."""
     limit = arrays.together.shape[1] - 1
     worker, server, per_server = arrays.worker, arrays.server, arrays.per_server
     resources = worker.shape[0]
@@ -96,7 +96,7 @@ def scan(occupancy: Occupancy, row: int, arrays: JobArrays, out: SlotCosts, on: 
     for b in range(BUCKETS):
         g = occupancy.top[row, b]
         while g != NONE:
-            if arrays.types[occupancy.first[row, g]] != on:
+            if not arrays.within[on, occupancy.first[row, g]]:
                 g = occupancy.later[row, g]
                 continue
             kind = occupancy.type[row, g]

@@ -106,7 +106,7 @@ def fill_by_units(
 def _cheapest_by_gain(
     arrays: JobArrays, keep: float, quantum: float, options: SlotCosts, on: int, costs: Floats, codes: Int32s
 ) -> None:
-    """The cheapest option of each gain on a type, coded (limit + 1) kind + width; gains are at most the work."""
+    """The cheapest option of each gain in a domain, coded (limit + 1) kind + width; gains are at most the work."""
     limit, needed = arrays.together.shape[1] - 1, costs.shape[0] - 1
     for kind in (TOGETHER, SPREAD):
         for w in range(1, limit + 1):
