@@ -10,7 +10,7 @@ import pytest
 
 from equipoise.place.bound import bound
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Utility, Workload
+from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Unstated, Utility, Workload
 from refusals import refused
 
 approx = pytest.approx
@@ -202,6 +202,13 @@ def test_a_job_completes_no_earlier_than_alone() -> None:
     """Three samples on two GPUs take two slots, so nothing completes in the first: u(1) = 5, not a part of u(0) = 10."""
     one = job(work=3.0, utility=Linear(10, 2))
     assert bound(ONE_GPU_EACH, [one], slots=3).utility == approx(5.0, abs=1e-6)
+
+
+def test_nothing_stated_bounds_the_number_of_jobs() -> None:
+    """Two GPUs, three jobs of a GPU for two slots: two are done in two slots, all in three (each GPU is shared by two)."""
+    jobs = [job(f"j{k}", work=2.0, batch=1, utility=Unstated()) for k in range(3)]
+    found = [bound(ONE_GPU_EACH, jobs, slots=slots, exact=True).utility for slots in (2, 3)]
+    assert found == approx([2.0, 3.0], abs=1e-6)
 
 
 def test_servers_take_their_part() -> None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, reject, settings, strategies as st
 from equipoise.errors import InputError
 from equipoise.place import files
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Workload
+from equipoise.place.job import Deadline, Job, Linear, Sigmoid, Unstated, Workload
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ENDINGS = ("yaml", "json", "csv")
@@ -187,6 +187,18 @@ jobs:
     assert (rows.slot, rows[0].tags, rows[1].server) == (600, {"team": "vision"}, {"cpu": 2000})
 
 
+def test_a_job_that_states_no_worth_is_unstated(tmp_path):
+    """In YAML, in a row of a CSV beside one that states it, and in Python; a value needs to know until when it stands."""
+    bare = "{id: a, arrival: 0, workers: 2, duration: 1h, worker: {gpu: 1}"
+    load = files.read_jobs(
+        write(tmp_path, f"jobs:\n  - {bare}}}\n  - {bare.replace('a,', 'b,')}, deadline: 2h}}\n"), CLUSTER
+    )
+    assert [job.utility for job in load] == [Unstated(), Deadline(1, 2)]
+    files.write_jobs(load, tmp_path / "jobs.csv")
+    assert files.read_jobs(tmp_path / "jobs.csv", CLUSTER).jobs == load.jobs
+    assert Job("a", 0, 1.0, 1, 1.0, {"gpu": 1}).utility == Unstated()
+
+
 def test_yaml_words_stay_as_written(tmp_path):
     """An id of 007 is not 7, 1e3 not 1000.0, 2024-01-01 no date; and 010 cpus are ten, not octal eight."""
     body = "\n".join(
@@ -216,6 +228,7 @@ utilities = st.one_of(
     st.builds(Sigmoid, positive, st.floats(0, 9), positive),
     st.builds(Deadline, positive, positive),
     st.builds(Linear, positive, positive),
+    st.just(Unstated()),
 )
 jobs = st.builds(
     Job,
@@ -235,6 +248,8 @@ jobs = st.builds(
     most=st.none() | st.integers(1, 99),
     restart=st.floats(0, 9),
     actual=positive,
+    user=st.just("") | names,
+    priority=st.floats(1e-6, 1e6),
     tags=st.dictionaries(names, names, max_size=2),
 )
 workloads = st.builds(
@@ -374,15 +389,19 @@ BAD = [
     ({"restart": "-3s"}, "restart is '-3s'"),
     ({"actual": 0}, "actual is 0"),
     ({"batchsize": 4}, "unknown field 'batchsize'; did you mean 'batch'?"),
-    ({"utility": None}, "no utility"),
+    ({"utility": None, "value": 5}, "no utility"),
     ({"utility": 5}, "utility is 5; expected a mapping"),
-    ({"utility": {"value": 5}}, "utility has no kind; expected one of sigmoid, deadline, linear"),
+    ({"utility": {"value": 5}}, "utility has no kind; expected one of sigmoid, deadline, linear, unstated"),
     ({"utility": {"kind": "sigmoyd"}}, "did you mean 'sigmoid'?"),
     ({"utility": {"kind": "linear", "value": 5}}, "utility linear has no slots"),
     ({"utility": {"kind": "linear", "value": 5, "slot": 5}}, "did you mean 'slots'?"),
     ({"utility": {"kind": "linear", "value": -5, "slots": 5}}, "value is -5"),
     ({"utility": {"kind": "linear", "value": "5h", "slots": 5}}, "utility.value is '5h'"),
     ({"utility": {"kind": "linear", "value": 5, "slots": "soon"}}, "utility.slots is 'soon'"),
+    ({"priority": 0}, "priority is 0"),
+    ({"priority": 2e6}, "priority is 2000000.0"),
+    ({"priority": "high"}, "priority is 'high'"),
+    ({"user": ["a", "b"]}, "user is a list"),
     ({"tags": "vision"}, "tags is 'vision'"),
 ]
 
@@ -401,6 +420,14 @@ def test_a_bad_job_is_refused_with_its_place(tmp_path, changes, words, ending):
         assert words.replace("'", "") in quoted.replace("'", "")
     else:
         refused(lambda: files.read_jobs(path, CLUSTER), f"{path}, {place}: job 'a': ", words)
+
+
+def test_user_and_priority_are_read_as_written(tmp_path):
+    """A user called 042 stays text; a job that says nothing has none, and counts once."""
+    path = write(tmp_path, HEADER + ",user,priority\n" + ROW + ",042,2.5\nb" + ROW[1:] + ",,\n", "jobs.csv")
+    first, second = files.read_jobs(path, CLUSTER)
+    assert [(job.user, job.priority) for job in (first, second)] == [("042", 2.5), ("", 1.0)]
+    assert one(tmp_path, user=7).user == "7"
 
 
 @pytest.mark.parametrize("bad", ["NaN", "Infinity", "-Infinity"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from equipoise.place.job import Deadline, Linear, Sigmoid, utility, worth_over
+from equipoise.place.job import Deadline, Linear, Sigmoid, Unstated, utility, worth_over
 from refusals import refused
 
 amounts = st.floats(0, 1e6)
@@ -14,6 +14,7 @@ utilities = st.one_of(
     st.builds(Sigmoid, amounts, st.floats(0, 100), amounts),
     st.builds(Deadline, amounts, amounts),
     st.builds(Linear, amounts, st.floats(1e-3, 1e6)),
+    st.just(Unstated()),
 )
 
 
@@ -46,11 +47,19 @@ def test_a_line_falls_to_nothing():
     assert [Linear(10, 4)(d) for d in range(6)] == [10, 7.5, 5, 2.5, 0, 0]
 
 
+def test_nothing_stated_is_worth_one_whenever_it_finishes():
+    """At once or after a year of slots; written and read it is the same, and it takes no value."""
+    assert [Unstated()(d) for d in (0, 1, 52_560)] == [1, 1, 1]
+    assert utility({"kind": "unstated"}) == Unstated()
+    with refused("unknown", "value"):
+        utility({"kind": "unstated", "value": 3})
+
+
 @given(utilities, st.floats(0, 1e6), st.floats(0, 1e6))
 def test_later_is_never_worth_more(worth, one, other):
     """Non-increasing in d, never negative, never above the stated value."""
     early, late = sorted((one, other))
-    assert worth.value >= worth(early) >= worth(late) >= 0
+    assert worth.parameters[0] >= worth(early) >= worth(late) >= 0
 
 
 @given(utilities, st.integers(0, 1000), st.integers(0, 20))

@@ -20,6 +20,7 @@ from equipoise.place import (
     Machine,
     Result,
     Sigmoid,
+    Unstated,
     Workload,
     bound,
     placers,
@@ -452,7 +453,7 @@ def test_the_finish_found_is_that_of_exact_arithmetic(given_: tuple[Job, list[tu
 
 
 @pytest.mark.parametrize(
-    "utility", [Sigmoid(80.0, 0.5, 6.0), Sigmoid(80.0, 900.0, 1.0), Deadline(7.0, 3.0), Linear(9.0, 4.0)]
+    "utility", [Sigmoid(80.0, 0.5, 6.0), Sigmoid(80.0, 900.0, 1.0), Deadline(7.0, 3.0), Linear(9.0, 4.0), Unstated()]
 )
 def test_worth_is_that_of_the_utility_itself(utility: Any) -> None:
     for late in (0, 3, 4, 8):

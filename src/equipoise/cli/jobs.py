@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 app = application(default="list")
 STATES = ("admitted", "lent", "pending", "refused", "finished", "cancelled")
 PANEL = "One job, without a file"
-TEXTS = ("name", "tags")  # never read as numbers
+TEXTS = ("name", "user", "tags")  # never read as numbers
 Id = Annotated[str, typer.Argument(help="The id of a job, such as j17.", metavar="ID")]
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Job as Job,
         Linear as Linear,
         Sigmoid as Sigmoid,
+        Unstated as Unstated,
         Workload as Workload,
     )
     from equipoise.place.job_spec import JobSpec as JobSpec, MachineSpec as MachineSpec

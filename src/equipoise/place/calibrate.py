@@ -22,7 +22,7 @@ from equipoise.place.prices import Best, Fixed, Level, Prices
 from equipoise.place.prices._posted import Trial
 from equipoise.place.prices.bid import Scaled
 from equipoise.place.simulate import Placer
-from equipoise.place.spec import PLACERS, PLAIN, PRICES, PlaceSpec, PricedSpec
+from equipoise.place.spec import PLACERS, PLAIN, PRICED, PRICES, PlaceSpec, PricedSpec
 from equipoise.registry import Choice, is_reference, make_reference
 from equipoise.spec import read_yaml
 
@@ -40,13 +40,13 @@ def price_kinds(spec: PlaceSpec) -> list[str]:
 
 def needs_history(kind: str) -> bool:
     """Whether prices of this kind come from past jobs."""
-    return kind in PRICES.names() and bool(PRICES.find(kind).facts.get("needs_history", True))
+    return kind == PRICED or (kind in PRICES.names() and bool(PRICES.find(kind).facts.get("needs_history", True)))
 
 
 def _kind(spec: PricedSpec, choice: Choice, asked: str) -> str:
-    """The kind of prices of a placer: its own (`kind`), as asked, or as the spec says; "" for one without prices."""
+    """The kind of prices of a placer: its own (`kind`), as asked, or as the spec says; "" for one without."""
     if "prices" not in _settings(choice):
-        return ""
+        return asked
     return str(choice.facts.get("kind") or (asked if asked in PRICES.names() else spec.prices))
 
 
@@ -64,7 +64,9 @@ def placer_of(spec: PricedSpec, history: Sequence[Workload], cluster: Cluster, n
     plain, _, kind = name.partition(":")
     choice = PLACERS.find(plain)
     given = {setting: getattr(spec, setting) for setting in _settings(choice)}
-    if prices := _kind(spec, choice, kind):
+    if kind == PRICED:
+        given["history"] = tuple(history)
+    elif prices := _kind(spec, choice, kind):
         given["prices"] = price(spec, history, cluster, prices, only="kind" in choice.facts)
     if kind:
         given["label"] = f"{choice.name} {kind}"

@@ -19,18 +19,20 @@ from equipoise.errors import InputError, refuse_unknown, refuse_words, unknown_n
 from equipoise.kernels import Floats, Int32s, kernel
 from equipoise.units import Demand as Demand
 
-SIGMOID, DEADLINE, LINEAR = 0, 1, 2
+SIGMOID, DEADLINE, LINEAR, UNSTATED = 0, 1, 2, 3
 MOST_WORTH = 1e12  # a worth or a time beyond this is a slip
 
 
 @kernel
 def worth(kind: int, value: float, rate: float, when: float, slots: float) -> float:
-    """u(d): th1 / (1 + exp(th2 (d - th3))), or a step at `when`, or a line that reaches 0 at `when`."""
+    """u(d): th1 / (1 + exp(th2 (d - th3))), or a step at `when`, or a line that reaches 0 at `when`, or the same always."""
     if kind == SIGMOID:
         exponent = rate * (slots - when)
         return value / (1.0 + math.exp(exponent)) if exponent < 700.0 else 0.0
     if kind == DEADLINE:
         return value if slots <= when else 0.0
+    if kind == UNSTATED:
+        return value
     return value * max(0.0, 1.0 - slots / when)
 
 
@@ -118,7 +120,19 @@ class Linear(Utility):
         return float(self.value), 0.0, float(self.slots)
 
 
-KINDS: dict[str, type[Utility]] = {"sigmoid": Sigmoid, "deadline": Deadline, "linear": Linear}
+@dataclass(frozen=True)
+class Unstated(Utility):
+    """Nothing is stated: 1 whenever the job finishes. Policies that order by worth know no haste; `slowdown` counts it."""
+
+    kind: ClassVar[int] = UNSTATED
+    name: ClassVar[str] = "unstated"
+
+    @property
+    def parameters(self) -> tuple[float, float, float]:
+        return 1.0, 0.0, 0.0
+
+
+KINDS: dict[str, type[Utility]] = {"sigmoid": Sigmoid, "deadline": Deadline, "linear": Linear, "unstated": Unstated}
 
 
 def utility(values: Mapping[str, Any]) -> Utility:
@@ -138,9 +152,9 @@ def utility(values: Mapping[str, Any]) -> Utility:
     return KINDS[kind](**given)
 
 
-MOST = 1e15
+MOST, MOST_PRIORITY = 1e15, 1e6
 COUNTS = {"arrival": 0, "batch": 1, "workers_per_server": 1, "requested": 1, "most": 1}  # and the least of each
-AMOUNTS = ("work", "time_per_sample", "gradient", "inside", "between", "across", "restart", "actual")
+AMOUNTS = ("work", "time_per_sample", "gradient", "inside", "between", "across", "restart", "actual", "priority")
 
 
 @dataclass(frozen=True)
@@ -153,6 +167,7 @@ class Job:
     `speeds` are the types of machines it takes, each with a factor on its rate, or with a table: samples per slot of 1, 2,
     ... workers on one machine. More workers than that are no faster; spread, they lose the part that the rate loses. None:
     every type, at factor 1.
+    `user` is who submitted it ("": nobody said), `priority` how much more it counts than another job of the same kind.
     """
 
     id: str
@@ -161,7 +176,7 @@ class Job:
     batch: int  # F
     time_per_sample: float  # tau, slots
     worker: Mapping[str, int]
-    utility: Utility
+    utility: Utility = Unstated()
     server: Mapping[str, int] | None = None
     workers_per_server: int = 1  # gamma
     gradient: float = 0.0  # g, bytes
@@ -171,6 +186,8 @@ class Job:
     most: int | None = None
     restart: float = 0.0
     actual: float = 1.0
+    user: str = ""
+    priority: float = 1.0
     tags: Mapping[str, str] = field(default_factory=dict)
     speeds: Mapping[str, float | Sequence[float]] | None = None
     across: float | None = None  # bytes per slot between racks; None: as between machines
@@ -202,11 +219,17 @@ class Job:
                 raise InputError(f"{name} is {value!r}; expected a positive number", code="number.range")
             elif name not in ("inside", "between", "across") and not 0 <= value <= MOST:
                 raise InputError(f"{name} is {value!r}; expected a number from 0 to {MOST:g}", code="number.range")
+            elif name == "priority" and value > MOST_PRIORITY:
+                expected = f"a positive number, at most {MOST_PRIORITY:g}"
+                raise InputError(f"priority is {value!r}; expected {expected}", code="number.range")
         if (self.across or 0.0) > self.between:
             raise InputError(f"across is {self.across!r}; expected at most between", code="number.range")
         if not isinstance(self.utility, Utility):
-            raise InputError(f"utility is {self.utility!r}; expected Sigmoid, Deadline or Linear", code="job.utility")
+            raise InputError(
+                f"utility is {self.utility!r}; expected Sigmoid, Deadline, Linear or Unstated", code="job.utility"
+            )
         object.__setattr__(self, "id", str(self.id))
+        object.__setattr__(self, "user", str(self.user))
         object.__setattr__(self, "worker", _demand(self.worker, "worker"))
         if self.server is not None:
             object.__setattr__(self, "server", _demand(self.server, "server"))

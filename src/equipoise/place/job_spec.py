@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from equipoise import units
 from equipoise.errors import InputError, refuse_unknown, said_of, unknown_name
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Demand, Job, Utility, utility
+from equipoise.place.job import Demand, Job, Unstated, Utility, utility
 
 Scalar = str | int | float
 Values = dict[str, Any]  # a Scalar, a dict of them, or None: left out
@@ -179,6 +179,10 @@ class JobSpec(Written):
     )
     value: Number | None = Field(None, description="what finishing is worth, without a utility", examples=[10])
     deadline: Quantity | None = Field(None, description="nothing is worth after it", examples=["24h"])
+    user: Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(None, description="who submits it")
+    priority: Annotated[Number | None, Cell(_number, omit=1.0)] = Field(
+        None, description="how much more it counts than another job", examples=[2]
+    )
     tags: dict[str, str] | None = None
     speeds: Speeds | None = Field(
         None,
@@ -199,7 +203,7 @@ class JobSpec(Written):
         now
             The slot it arrives in.
         horizon
-            Slots that are planned ahead: without a utility or a deadline its worth fades over twice as many.
+            Slots that are planned ahead: in the service a value without a deadline fades over twice as many.
         """
         who = self._who(id)
         with said_of(who):
@@ -234,7 +238,7 @@ class JobSpec(Written):
             cluster.typed(values["speeds"], "speeds")
             read["speeds"] = {name: _speed(told, f"speeds: {name}", slot) for name, told in values["speeds"].items()}
         read["utility"] = _utility(values["utility"], slot)
-        return read | ({"tags": values["tags"]} if "tags" in values else {})
+        return read | {name: values[name] for name in ("user", "tags") if name in values}
 
     def _who(self, id: str) -> str:
         """Whom a mistake is of: what the user calls it."""
@@ -242,8 +246,9 @@ class JobSpec(Written):
 
     def _refuse_control(self) -> None:
         """A name and tags are shown in terminals and logs: without control characters, and not too many."""
-        if self.name is not None and CONTROL.search(self.name):
-            raise InputError(f"name is {self.name[:40]!r}; expected text without control characters")
+        for what, said in (("name", self.name), ("user", self.user)):
+            if said is not None and CONTROL.search(said):
+                raise InputError(f"{what} is {said[:40]!r}; expected text without control characters")
         tags = self.tags or {}
         if len(tags) > MOST_TAGS:
             raise InputError(f"{len(tags)} tags; expected at most {MOST_TAGS}")
@@ -272,7 +277,7 @@ class JobSpec(Written):
         return {"work": workers * seconds / slot, "batch": workers, "time_per_sample": "1 slots", "requested": workers}
 
     def _worth(self, horizon: int | None) -> Values | None:
-        """`utility` as given; else a value that is lost at the deadline, or that fades over twice the horizon."""
+        """`utility` as given; else a value that is lost at the deadline, or fades over twice the horizon; else unstated."""
         if self.utility is not None:
             if clash := [name for name in ("value", "deadline") if getattr(self, name) is not None]:
                 raise InputError(f"utility and {clash[0]} are both given; keep one")
@@ -282,7 +287,9 @@ class JobSpec(Written):
             units.seconds(self.deadline, "deadline")
             bare = not isinstance(self.deadline, str) or not self.deadline.strip()[-1:].isalpha()
             return {"kind": "deadline", "value": value, "slots": f"{self.deadline}s" if bare else self.deadline}
-        return None if horizon is None else {"kind": "linear", "value": value, "slots": 2 * horizon}
+        if horizon is None:
+            return {"kind": Unstated.name} if self.value is None else None
+        return {"kind": "linear", "value": value, "slots": 2 * horizon}
 
 
 class JobEntry(JobSpec):
@@ -416,6 +423,8 @@ def job_from(values: Mapping[str, object], cluster: Cluster, slot: float) -> Job
         for field in NUMBERS:
             if isinstance(text := told.get(field), str):
                 told[field] = _number(text, field)
+        if isinstance(user := told.get("user"), Scalar):
+            told["user"] = str(user)
         for group in GROUPS:
             if isinstance(inner := told.get(group), dict):
                 kept = {word: said for word, said in inner.items() if said is not None}
@@ -452,7 +461,10 @@ def plain_job(job: Job) -> Values:
             if value != cell.omit:
                 plain[name] = cell.write(value)
         elif name == "utility":
-            plain[name] = {"kind": job.utility.name} | {part: float(v) for part, v in vars(job.utility).items()}
+            if job.utility.kind != Unstated.kind:
+                plain[name] = {"kind": job.utility.name} | {part: float(v) for part, v in vars(job.utility).items()}
+        elif name == "user":
+            plain |= {name: value} if value else {}
         elif name == "speeds":
             told = {
                 type: v if isinstance(v, float) else " ".join(f"{x!r}/slot" for x in v) for type, v in value.items()

@@ -7,8 +7,9 @@ reader has a parameter of the same name is called with it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationInfo, field_validator
 
@@ -30,15 +31,16 @@ AUTO, OWN = "auto", "own"  # formats of jobs besides those of traces
 PACKINGS = ("greedy", "rounding")
 EVERY = "all"
 PLAIN = "plain"  # pdors:plain: neither re-planning nor backfill
+PRICED = "priced"  # elasticflow:priced: with a price from history
 COUNT_MOST = 2**31  # of slots, machines, seeds and such
 SEEDS_MOST = 10_000
 WIDEST = 1000.0  # times the width asked for
 LEAST = {"machines": 1, "gpus_per_machine": 1, "draw": 1, "horizon": 1, "slots": 1, "seed": 0}  # of each count
 
 
-def placer_names() -> list[str]:
-    """Every placer there is, as --policy calls it."""
-    return [choice.stem for choice in PLACERS.choices()]
+def placer_names(*, every: bool = True) -> list[str]:
+    """Every placer there is, as --policy calls it; or those that `all` stands for, not the `named_only`."""
+    return [choice.stem for choice in PLACERS.choices() if every or not choice.facts.get("named_only")]
 
 
 def formats() -> list[str]:
@@ -240,8 +242,8 @@ class PlaceSpec(PricedSpec):
 
     policy: list[str] = setting(
         EVERY,
-        f"Commas between: {', '.join(placer_names())}, all, your own FILE.py:CLASS; pdors:recalled and other kinds of "
-        "prices, pdors:plain (no re-planning, no lending).",
+        f"Commas between: {', '.join(placer_names())}; all (but elasticflow and sia); your own FILE.py:CLASS; pdors:recalled "
+        "and other kinds of prices, pdors:plain (no re-planning, no lending), elasticflow:priced.",
         "Policies",
         "NAMES",
     )
@@ -254,7 +256,7 @@ class PlaceSpec(PricedSpec):
         found: list[str] = []
         for name in words(value, "pdors,drf"):
             if name.lower() == EVERY:
-                found += placer_names()
+                found += placer_names(every=False)
             else:
                 found.append(whole_reference(name) if ".py" in name else known_policy(name))
         return list(dict.fromkeys(found))
@@ -296,13 +298,18 @@ class BoundSpec(SceneSpec):
 def known_policy(name: str) -> str:
     """`pdors`, `pdors:recalled`: in small letters, or an error that names the nearest."""
     plain, colon, kind = name.lower().partition(":")
-    plain, known, kinds = plain.removesuffix("-style"), placer_names(), (*PRICES.names(), PLAIN)
+    plain, known = plain.removesuffix("-style"), placer_names()
     if plain not in known:
         raise unknown_name("policy", name.lower(), [*known, EVERY])
-    if colon and plain != "pdors":
-        raise InputError(f"{name!r}: only pdors comes in kinds, such as pdors:recalled")
+    kinds = (
+        (*PRICES.names(), PLAIN)
+        if plain == "pdors"
+        else cast("Sequence[str]", PLACERS.find(plain).facts.get("kinds", ()))
+    )
+    if colon and not kinds:
+        raise InputError(f"{name!r}: {plain} comes in no kinds, as pdors does: pdors:recalled")
     if colon and kind not in kinds:
-        raise unknown_name("kind of pdors", kind, kinds)
+        raise unknown_name(f"kind of {plain}", kind, kinds)
     return plain + colon + kind
 
 

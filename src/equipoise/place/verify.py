@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from equipoise.certificate import Certificate, Check
 from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
 from equipoise.place.cluster import PARTS, Cluster, is_device
-from equipoise.place.job import DEADLINE, SIGMOID, Job, Workload
+from equipoise.place.job import DEADLINE, SIGMOID, UNSTATED, Job, Workload
 from equipoise.units import MILLI, count
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def _earned(jobs: Workload, finish: Ints) -> float:
     step = np.where(late <= when, value, 0.0)
     with np.errstate(over="ignore"):
         line = value * np.maximum(0.0, 1.0 - late / np.where(when > 0, when, 1.0))
-    return float(np.where(kind == SIGMOID, sigmoid, np.where(kind == DEADLINE, step, line)).sum())
+    return float(np.select([kind == SIGMOID, kind == DEADLINE, kind == UNSTATED], [sigmoid, step, 1.0], line).sum())
 
 
 def _capacity(seen: _Seen) -> Check:

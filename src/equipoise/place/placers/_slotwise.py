@@ -185,6 +185,23 @@ def _servers_first(free: Ints, jobs: JobTable, j: int, width: int, on: int, out:
 
 
 @kernel
+def room(free: Ints) -> tuple[Ints, Floats]:
+    """The most of each resource that is free on one machine; and in all, where 64 bits might not hold it."""
+    most, total = np.zeros(free.shape[1], np.int64), np.zeros(free.shape[1])
+    for r in range(free.shape[1]):
+        for h in range(free.shape[0]):
+            most[r] = max(most[r], free[h, r])
+            total[r] += free[h, r] * (1.0 + ROUNDING)
+    return most, total
+
+
+@kernel
+def fits_at_all(most: Ints, total: Floats, jobs: JobTable, j: int, width: int) -> bool:
+    """Whether so many workers could be seated for all that `room` tells: a quick no for most."""
+    return holds(most, jobs, j, 1, 0) and holds(total, jobs, j, width, servers_for(width, jobs.per_server[j]))
+
+
+@kernel
 def seat_in_order(
     order: Ints,
     widths: Ints,
@@ -201,21 +218,17 @@ def seat_in_order(
     `fixed`: nobody moves and nobody overtakes one that does not fit. `narrower`: one that does not fit at its width
     may have the widest that does.
     """
-    machines, resources = free.shape
+    machines = free.shape[0]
     out, n = np.empty((2 * machines + 16, 4), np.int32), 0
-    most, left = np.zeros(resources, np.int64), np.zeros(resources)
-    stale = True
+    one, total = room(free)
+    stale = False
     for j in order:
-        if stale:  # the most that is free on one machine; and in all, where 64 bits might not hold it
-            for r in range(resources):
-                most[r], left[r] = 0, 0.0
-                for h in range(machines):
-                    most[r] = max(most[r], free[h, r])
-                    left[r] += free[h, r] * (1.0 + ROUNDING)
+        if stale:
+            one, total = room(free)
             stale = False
         got, width = 0, widths[j]
-        while got == 0 and width > 0 and holds(most, jobs, j, 1, 0):
-            if holds(left, jobs, j, width, servers_for(width, jobs.per_server[j])):
+        while got == 0 and width > 0 and holds(one, jobs, j, 1, 0):
+            if fits_at_all(one, total, jobs, j, width):
                 if n + machines > out.shape[0]:
                     longer = np.empty((2 * out.shape[0], 4), np.int32)
                     _copy(out, n, longer)
@@ -243,12 +256,8 @@ def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s]:
     workers, servers = np.zeros((count, machines), np.int32), np.zeros((count, machines), np.int32)
     growing, count_growing = np.empty(count, np.int64), 0  # who has some and may have more
     next_new = 0  # the next who has none
-    most = np.empty(free.shape[1], np.int64)
     while True:
-        for r in range(most.shape[0]):
-            most[r] = 0
-            for h in range(machines):
-                most[r] = max(most[r], free[h, r])
+        most, _ = room(free)
         while next_new < count and not holds(most, jobs, queue[next_new], 1, 0):
             next_new += 1  # what is free only shrinks
         best = -1

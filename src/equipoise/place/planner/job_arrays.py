@@ -88,13 +88,13 @@ def rates(job: Job, widest: int, together: bool, across: bool = False) -> Floats
     return out
 
 
-def alone(arrays: JobArrays, cluster: Cluster) -> tuple[int, Floats]:
+def alone(arrays: JobArrays, cluster: Cluster, domain: int | None = None) -> tuple[int, Floats]:
     """On an empty cluster: the most workers on one machine with their servers, and [w] the rate, together if that can be."""
     worker, server, widest = arrays.worker, arrays.server, arrays.widest
     held = np.array([fits_together(row, worker, server, arrays.per_server, widest) for row in cluster.capacity])
     entries = np.cumsum(cluster.counts) - cluster.counts  # the first machine of each
     most, best = 0, np.zeros(widest + 1)
-    for on in arrays.taken:
+    for on in arrays.taken if domain is None else (domain,):
         one = int(held[arrays.within[on, entries]].max())
         rates = np.where(np.arange(widest + 1) <= one, arrays.together[on], arrays.apart[on])
         most, best = max(most, one), np.maximum(best, rates)

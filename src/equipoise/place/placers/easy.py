@@ -1,0 +1,107 @@
+"""EASY backfill (Slurm's default): in order of arrival; the first that waits has a reservation, others fill holes before it.
+
+After Lifka's scheduler (1995). The reservation is the earliest slot in which the head of the queue fits by stated
+durations. Others start now if they end before it, or on amounts of machines that it leaves over. Nobody is stopped or
+moved, nor is one who runs longer than stated. It knows nothing of worth or deadlines. Bad where wide jobs wait for machines
+that come free one by one, and where durations are overstated: holes look too short to fill.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from equipoise.kernels import Floats, Int32s, Ints, kernel
+from equipoise.place.execution import Execution
+from equipoise.place.placers._slotwise import JOB, JobTable, Slotwise, fits_at_all, room, seat, take
+from equipoise.place.planner.packing import ROUNDING
+
+LONGEST = 1e9  # slots: for a rate of nothing
+
+
+@dataclass(frozen=True)
+class EASY:
+    label: str = "EASY"
+    colour: ClassVar[str] = "#4d7c0f"
+    rank: ClassVar[float] = 3.5
+
+    def start(self, run: Execution, seed: int) -> EASYSession:
+        return EASYSession(run)
+
+
+class EASYSession(Slotwise):
+    def __init__(self, run: Execution) -> None:
+        super().__init__(run)
+        both = zip(run.arrays, self.width, strict=True)
+        slowest = [(a.together[a.taken, w].min(), a.apart[a.taken, w].min()) for a, w in both]  # of the types it takes
+        self.rates = np.array(slowest).reshape(-1, 2)  # on one machine, or not
+        with np.errstate(divide="ignore", invalid="ignore"):
+            need = run.work[:, None] / self.rates + self.jobs.restart[:, None]
+        self.slots = np.ceil(np.fmin(need, LONGEST) * (1.0 - ROUNDING))
+
+    def seats(self, queue: Ints) -> Int32s:
+        held = self.was[np.isin(self.was[:, JOB], queue)]
+        free = self.capacity.copy()
+        take_all(free, self.jobs, held)
+        job = held[:, JOB].astype(np.int64)
+        rate = self.rates[job, (self.last[job] - self.first[job] > 1).astype(np.int64)]
+        left = np.maximum(self.run.work[job] - self.run.done[job], 0.0) / rate
+        ends = np.maximum(1.0, np.ceil(np.fmin(left, LONGEST) * (1.0 - ROUNDING)))  # past its statement: any slot now
+        waiting = queue[self.last[queue] == 0]
+        new = backfill(waiting, self.width, self.slots, self.jobs, free, held, ends)
+        return np.concatenate((held, new))
+
+
+@kernel
+def take_all(free: Ints, jobs: JobTable, rows: Int32s) -> None:
+    """Take the seats of several jobs."""
+    for k in range(rows.shape[0]):
+        take(free, jobs, rows[k, JOB], rows[k : k + 1], 1)
+
+
+@kernel
+def backfill(
+    waiting: Ints, widths: Ints, slots: Floats, jobs: JobTable, free: Ints, held: Int32s, ends: Floats
+) -> Int32s:
+    """Seats of those that start now. Job j needs slots[j, 0] on one machine, slots[j, 1] spread; held[k] is given back
+    after ends[k] slots."""
+    machines, resources = free.shape
+    most = 0
+    for j in waiting:
+        most += min(machines, 2 * widths[j])
+    nobody, out, n = np.empty((0, 4), np.int32), np.empty((most + machines, 4), np.int32), 0
+    until = np.empty(most + machines)
+    both = shadow = free  # what is free from the slot of the reservation on
+    reserved = np.inf  # slots from now to it
+    stale = True
+    for j in waiting:
+        if stale:
+            one, total = room(free)
+            stale = False
+        got = 0
+        if fits_at_all(one, total, jobs, j, widths[j]):
+            got = seat(free, jobs, j, widths[j], nobody, True, out[n:])
+        if got == 0 and reserved == np.inf:  # the head of those that wait
+            shadow, both = free.copy(), free.copy()
+            back, rows = np.concatenate((ends, until[:n])), np.concatenate((held, out[:n]))
+            for when in np.unique(back):
+                for k in np.flatnonzero(back == when):
+                    take(shadow, jobs, rows[k, JOB], rows[k : k + 1], -1)
+                reserved = when
+                if seat(shadow, jobs, j, widths[j], nobody, True, out[n:]) > 0:
+                    break
+        elif got > 0:
+            if slots[j, min(got, 2) - 1] > reserved:  # only on what the head leaves over
+                take(free, jobs, j, out[n : n + got], -1)
+                for h in range(machines):
+                    for r in range(resources):
+                        both[h, r] = min(free[h, r], shadow[h, r])
+                got = seat(both, jobs, j, widths[j], nobody, True, out[n:])
+                take(free, jobs, j, out[n : n + got], 1)
+                take(shadow, jobs, j, out[n : n + got], 1)
+            until[n : n + got] = slots[j, min(got, 2) - 1]
+            n += got
+            stale = True
+    return out[:n]
