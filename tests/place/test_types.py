@@ -377,3 +377,13 @@ def test_racks_come_back_equal_and_give_jobs_their_bandwidth(tmp_path):
     assert [one.across for one in files.read_jobs(path, cluster)] == [4.5e11, 3600.0]
     with refused("number.range", "across"):
         job(between=1.0, across=2.0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"speeds": {"a100": [1.0, 2.0]}}, {"worker": {"gpu": 0.5}}, {"across": 1.0, "between": 2.0}],
+    ids=["table", "part", "racks"],
+)
+def test_the_exact_bound_refuses_what_it_does_not_model(changes):
+    with refused("bound.exact", "'a'"):
+        bound(FAST_AND_SLOW, [job(**changes)], slots=4, exact=True)

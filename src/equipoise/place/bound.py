@@ -182,13 +182,13 @@ def _refuse(job: Job) -> None:
             f"job {job.id!r} is faster between machines than inside one; exact=True assumes not. Use exact=False",
             code="bound.between",
         )
-    table = any(isinstance(speed, tuple) for speed in (job.speeds or {}).values())
     asked = [*job.worker.items(), *(job.server or {}).items()]
-    racks = job.across is not None and job.across < job.between
-    if table or racks or any(is_device(name) and amount % MILLI for name, amount in asked):
-        what = (
-            "states a table of rates" if table else "is slower across racks" if racks else "asks for a part of a device"
-        )
+    beyond = {
+        "states a table of rates": any(isinstance(speed, tuple) for speed in (job.speeds or {}).values()),
+        "is slower across racks": job.across is not None and job.across < job.between,
+        "asks for a part of a device": any(is_device(name) and amount % MILLI for name, amount in asked),
+    }
+    for what in (what for what, has in beyond.items() if has):
         raise InputError(f"job {job.id!r} {what}; exact=True does not model it. Use exact=False", code="bound.exact")
 
 

@@ -201,15 +201,11 @@ class Execution:
         types, slots = self.cluster.machine_types.take(cells[:, MACHINE], mode="clip"), cells[:, SLOT]
         mixed = np.flatnonzero((slots[1:] == slots[:-1]) & (types[1:] != types[:-1]))
         untaken = [name for on in np.unique(types) if not self.jobs[j].takes(name := self.cluster.types[on])]
-        if untaken or len(mixed):
-            said = (
-                f"type {untaken[0]!r}, which it does not take"
-                if untaken
-                else f"several types in slot {slots[mixed[0]]}"
-            )
-            raise InputError(
-                f"{who}: machines of {said}; expected one type that it takes in a slot", code="cells.types"
-            )
+        if untaken:
+            raise InputError(f"{who}: it does not take machines of type {untaken[0]!r}", code="cells.types")
+        if len(mixed):
+            said = f"several types of machines in slot {slots[mixed[0]]}; expected one"
+            raise InputError(f"{who}: {said}", code="cells.types")
 
     def decide(
         self, j: int, state: str, reason: str = "", worth: float = 0.0, cost: float = 0.0, due: int | None = None

@@ -466,10 +466,9 @@ def plain_job(job: Job) -> Values:
         elif name == "user":
             plain |= {name: value} if value else {}
         elif name == "speeds":
-            told = {
-                type: v if isinstance(v, float) else " ".join(f"{x!r}/slot" for x in v) for type, v in value.items()
+            plain[name] = {
+                on: v if isinstance(v, float) else " ".join(f"{x!r}/slot" for x in v) for on, v in value.items()
             }
-            plain[name] = told
         elif name == "tags":
             plain |= {name: {str(k): str(v) for k, v in value.items()}} if value else {}
         else:

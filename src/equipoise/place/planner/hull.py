@@ -114,11 +114,14 @@ def lower_hull(options: SlotCosts, arrays: JobArrays, keep: float, hull: Hull, o
 
 
 @kernel
+def _copy(hull: Hull, n: int) -> Hull:
+    return Hull(hull.rate[:n].copy(), hull.cost[:n].copy(), hull.kind[:n].copy(), hull.width[:n].copy())
+
+
+@kernel
 def _merge(hull: Hull, points: int, other: Hull, more: int) -> int:
     """The hull of two hulls."""
-    own = Hull(
-        hull.rate[:points].copy(), hull.cost[:points].copy(), hull.kind[:points].copy(), hull.width[:points].copy()
-    )
+    own = _copy(hull, points)
     n, i, j = 1, 1, 1
     while i < points or j < more:
         if j == more or (i < points and own.rate[i] <= other.rate[j]):
@@ -219,11 +222,7 @@ def hull_fill(
     best, best_cost, best_last = floor, 0.0, -1
     n, total, spent = 0, 0.0, 0.0
     covered, improved, fresh, points = False, start, -1, 0
-    other = (
-        hull
-        if arrays.together.shape[0] == 1
-        else Hull(hull.rate.copy(), hull.cost.copy(), hull.kind.copy(), hull.width.copy())
-    )
+    other = hull if arrays.together.shape[0] == 1 else _copy(hull, hull.rate.shape[0])
     enough = work * (1.0 - ROUNDING)
     for t in range(start, end):
         if value[t - start] <= best or (covered and t - improved > patience):
