@@ -29,7 +29,8 @@ class Window:
     Parameters
     ----------
     machine
-        Its name; the name of a type, or "", for an amount on any machines (of the type): the last ones that have room.
+        Its name; the name of equal machines or their type, or "", for an amount on any (of these): the last ones that have
+        room.
     first, last
         Its first slot, and the first slot after it.
     amount
@@ -103,7 +104,7 @@ class Calendar:
     def on(self, cluster: Cluster, end: int) -> tuple[Blocked, ...]:
         """What it takes of a cluster up to slot `end`; windows that name a machine first."""
         capacity = cluster.capacity[cluster.type_of]
-        types = {machine.name for machine in cluster.machines}
+        types = {name for machine in cluster.machines for name in (machine.name, machine.type)}
         found: list[Blocked] = []
         for window in sorted(self.windows, key=lambda window: window.machine not in cluster.machine_ids):
             if window.first >= end:
@@ -140,9 +141,9 @@ def _spread(
     for other in found:
         if other.first < window.last and window.first < other.last and not other.sudden:
             room[other.machines] -= other.amounts
-    names = np.array([machine.name for machine in cluster.machines])[cluster.type_of]
+    meant = [window.machine in ("", machine.name, machine.type) for machine in cluster.machines]
     left, amounts = need.copy(), np.zeros_like(room)
-    for h in np.flatnonzero((names == window.machine) | (window.machine == ""))[::-1]:
+    for h in np.flatnonzero(np.array(meant)[cluster.type_of])[::-1]:
         amounts[h] = np.clip(room[h], 0, left)
         left -= amounts[h]
         if not left.any():

@@ -23,7 +23,7 @@ from equipoise.place.execution import BEYOND_HORIZON, INFEASIBLE_ALONE, Executio
 from equipoise.place.files import CALENDAR, calendar_text, cluster_text, jobs_text
 from equipoise.place.job import Job, Workload
 from equipoise.place.job_spec import plain_machine
-from equipoise.place.planner.job_arrays import most_together
+from equipoise.place.planner.job_arrays import alone
 from equipoise.place.recommend import Recommendation
 from equipoise.place.simulate import Placer, Result, simulate
 from equipoise.place.slowdown import NOTHING, OBJECTIVES, Alone, hopeless, stated
@@ -259,7 +259,7 @@ def _resource_slots(cluster: Cluster, run: Execution, j: int) -> Floats:
     """Unit-slots of each resource that a job holds from start to end at the width it asked for."""
     job, arrays = run.jobs[j], run.arrays[j]
     width = min(job.requested or job.widest, job.widest)
-    room = most_together(arrays, cluster.capacity)
+    room, _ = alone(arrays, cluster)
     slots = job.work / job.rate(width, together=width <= room)
     held = {r: width * a for r, a in job.worker.items()}
     for r, a in (job.server or {}).items():

@@ -71,19 +71,21 @@ def carry_out(cells: Int32s, first: int, arrays: JobArrays, left: float, enough:
 @kernel
 def fastest(capacity: Ints, counts: Ints, arrays: JobArrays) -> float:
     """Samples per slot of the job alone on the empty cluster; 0 when it does not fit at all."""
-    widest = arrays.together.shape[0] - 1
+    widest = arrays.together.shape[1] - 1
     best = 0.0
-    for k in range(capacity.shape[0]):
-        for w in range(1, fits_together(capacity[k], arrays.worker, arrays.server, arrays.per_server, widest) + 1):
-            best = max(best, arrays.together[w])
-    apart = arrays.per_server == 0
-    for k in range(capacity.shape[0]):
-        for other in range(capacity.shape[0]):
-            if (k != other or counts[k] > 1) and np.all(capacity[k] >= arrays.worker):
-                apart = apart or bool(np.all(capacity[other] >= arrays.server))
-    if apart:
-        for w in range(1 if arrays.per_server > 0 else 2, widest + 1):
-            best = max(best, arrays.apart[w])
+    firsts = np.cumsum(counts) - counts  # machines of the entries
+    for on in range(arrays.together.shape[0]):
+        apart, entries = arrays.per_server == 0, np.flatnonzero(arrays.within[on][firsts])
+        for e in entries:
+            for w in range(1, fits_together(capacity[e], arrays.worker, arrays.server, arrays.per_server, widest) + 1):
+                best = max(best, arrays.together[on, w])
+        for k in entries:
+            for other in entries:
+                if (k != other or counts[k] > 1) and np.all(capacity[k] >= arrays.worker):
+                    apart = apart or bool(np.all(capacity[other] >= arrays.server))
+        if apart:
+            for w in range(1 if arrays.per_server > 0 else 2, widest + 1):
+                best = max(best, arrays.apart[on, w])
     return best
 
 
@@ -254,6 +256,19 @@ class Execution:
                     f"{who}: slots {slots[0]} to {slots[-1]}; expected them in order, {self.now} to {self.end - 1}",
                     code="cells.slots",
                 )
+            if len(self.cluster.types) > 1:
+                self._check_types(j, cells, who)
+
+    def _check_types(self, j: int, cells: Int32s, who: str) -> None:
+        """Refuse types that the job does not take, and two at once."""
+        types, slots = self.cluster.machine_types.take(cells[:, MACHINE], mode="clip"), cells[:, SLOT]
+        mixed = np.flatnonzero((slots[1:] == slots[:-1]) & (types[1:] != types[:-1]))
+        untaken = [name for on in np.unique(types) if not self.jobs[j].takes(name := self.cluster.types[on])]
+        if untaken:
+            raise InputError(f"{who}: it does not take machines of type {untaken[0]!r}", code="cells.types")
+        if len(mixed):
+            said = f"several types of machines in slot {slots[mixed[0]]}; expected one"
+            raise InputError(f"{who}: {said}", code="cells.types")
 
     def decide(
         self, j: int, state: str, reason: str = "", worth: float = 0.0, cost: float = 0.0, due: int | None = None

@@ -271,16 +271,15 @@ def fits_one(planner: Planner, t: int, arrays: JobArrays) -> bool:
 
 
 def _room_for_one(free: Ints, arrays: JobArrays) -> bool:
-    """Whether one worker, with a server if it needs one, finds room: on one machine or on two."""
-    if arrays.widest == 0:
-        return False
-    worker = np.all(free >= arrays.worker, axis=1)
-    if not arrays.per_server:
-        return bool(worker.any())
-    if np.all(free >= arrays.worker + arrays.server, axis=1).any():
-        return True
-    server = np.all(free >= arrays.server, axis=1)
-    return bool(worker.any() and server.any() and (worker | server).sum() > 1)
+    """Whether one worker, with a server if it needs one, finds room: on one machine or on two of a type."""
+    for on in arrays.taken:
+        own = free[arrays.within[on]]
+        worker = np.all(own >= arrays.worker, axis=1)
+        server = np.all(own >= arrays.server, axis=1)
+        both = worker & (not arrays.per_server) | np.all(own >= arrays.worker + arrays.server, axis=1)
+        if both.any() or (worker.any() and server.any() and (worker | server).sum() > 1):
+            return True
+    return False
 
 
 def quickest(planner: Planner, arrays: JobArrays, work: float, start: int, end: int) -> Plan | None:

@@ -122,7 +122,8 @@ def _least(way: Way, ask: Ask) -> Change | None:
 
 def _fitting(cluster: Cluster, job: Job) -> Iterator[Form]:
     """Demands cut to what a machine has: the machine that comes nearest, then the others."""
-    for k in _nearest(cluster, cluster.demand(job.worker, job.id) + cluster.demand(job.server or {}, job.id)):
+    need = cluster.demand(job.worker, job.id) + cluster.demand(job.server or {}, job.id)
+    for k in _nearest(cluster, job, need):
         has = dict(zip(cluster.resources, cluster.capacity[k].tolist(), strict=True))
         for share in (False, True):
             worker, server = _cut(job, has, share)
@@ -164,21 +165,21 @@ def _shown(demand: Mapping[str, int]) -> str:
     return ", ".join(f"{show(milli)} {r}" for r, milli in demand.items() if milli)
 
 
-def _nearest(cluster: Cluster, need: Ints) -> list[int]:
-    """Machine types, by how little they lack."""
+def _nearest(cluster: Cluster, job: Job, need: Ints) -> list[int]:
+    """Entries of machines that the job takes, by how little they lack."""
     asked = need > 0
     share = np.minimum(1.0, cluster.capacity[:, asked] / need[asked])
-    return sorted(range(len(share)), key=lambda k: (-share[k].min(), -share[k].sum(), k))
+    taken = [k for k, machine in enumerate(cluster.machines) if job.takes(machine.type)]
+    return sorted(taken, key=lambda k: (-share[k].min(), -share[k].sum(), k))
 
 
 def missing(job: Job, cluster: Cluster) -> tuple[Missing, ...]:
     """What stops even one worker on an empty cluster."""
-    worker, server = cluster.demand(job.worker, job.id), cluster.demand(job.server or {}, job.id)
+    worker, server = (cluster.packed(cluster.demand(part or {}, job.id)) for part in (job.worker, job.server))
     parts = (("a worker", worker), ("a server", server), ("a worker and its server", worker + server))
     for part, need in parts:
-        if not need.any() or np.all(cluster.capacity >= need, axis=1).any():
+        if not need.any() or np.all(cluster.capacity[(k := _nearest(cluster, job, need)[0])] >= need):
             continue
-        k = _nearest(cluster, need)[0]
         name = cluster.names[int(np.flatnonzero(cluster.type_of == k)[0])]
         return tuple(
             Missing(part, name, r, int(need[i]) / MILLI, int(cluster.capacity[k, i]) / MILLI)

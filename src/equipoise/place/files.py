@@ -23,6 +23,7 @@ from equipoise.place.job_spec import (
     FIELDS,
     GROUPS,
     HOUR,
+    KINDS,
     WINDOW_FIELDS,
     Values,
     WindowSpec,
@@ -33,10 +34,11 @@ from equipoise.place.job_spec import (
 )
 
 DEEPEST = 20  # levels of a YAML file; ours need four
+BANDWIDTHS = ("inside", "between", "across")  # of a cluster
 LONGEST = 400  # characters of a message: one line that a terminal can show
 CALENDAR = "calendar.yaml"  # its name in a run folder
 AMOUNTS = {
-    "machines": ("capacity", ("name", "count")),
+    "machines": ("capacity", ("name", "count", *KINDS)),
     "windows": ("amount", WINDOW_FIELDS),
 }  # of what other columns are
 YAML_KINDS = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "value", "merge")
@@ -142,11 +144,13 @@ def _document(
     return EntryFile(path, where, settings, defaults, checked)
 
 
-def _fields(values: dict[str, object], depth: int = 2) -> Values:
+def _fields(values: dict[str, object], depth: int = 2, listed: bool = False) -> Values:
     for name, value in values.items():
         if isinstance(value, dict) and depth:
             with said_of(name):
-                _fields(value, depth - 1 if name == "defaults" else 0)
+                _fields(value, depth - 1 if name == "defaults" else 0, name == "speeds")
+        elif listed and isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
+            continue
         elif isinstance(value, bool | list | dict):
             raise InputError(f"{name} is {_named(value)}; expected one value")
     return values
@@ -229,6 +233,8 @@ def _from_yaml(path: Path, text: str, many: str, single: bool) -> EntryFile:
                 return node.value.lower() in ("yes", "true", "on")
             return None if kind == "null" else str(node.value)
         out: dict[str, object] = {}
+        if isinstance(node, yaml.SequenceNode):
+            return [str(one.value) if isinstance(one, yaml.ScalarNode) else {} for one in node.value]
         if not isinstance(node, yaml.MappingNode):
             return []
         for name, value in node.value if depth else ():
@@ -266,7 +272,7 @@ def _from_csv(path: Path, text: str, many: str) -> EntryFile:
         name, _, value = line.lstrip("# ").partition(":")
         if many == "jobs" and name.strip() in ("slot", "note", "start"):
             settings[name.strip()] = value.strip()
-        elif many == "machines" and name.strip() in ("inside", "between"):
+        elif many == "machines" and name.strip() in BANDWIDTHS:
             settings.setdefault("bandwidth", {})[name.strip()] = value.strip()
     stream.seek(start)
     rows = csv.reader(stream, strict=True)
@@ -391,7 +397,7 @@ def read_cluster(path: str | Path) -> Cluster:
         rates = file.settings.get("bandwidth", {})
         if not isinstance(rates, dict):
             raise InputError(f"bandwidth is {rates!r}; expected {{inside: 20Gbps, between: 1Gbps}}")
-        refuse_unknown("bandwidth", rates, ("inside", "between"))
+        refuse_unknown("bandwidth", rates, BANDWIDTHS)
         return Cluster(tuple(machines), **{name: units.bandwidth(rate, name) for name, rate in rates.items()})
 
 
@@ -452,7 +458,7 @@ def write_cluster(cluster: Cluster, path: str | Path) -> None:
 
 def cluster_text(cluster: Cluster, name: str | Path = "cluster.yaml") -> str:
     """What `write_cluster` writes to a file of this name."""
-    rates = {"inside": float(cluster.inside), "between": float(cluster.between)}
+    rates = {name: float(rate) for name in BANDWIDTHS if (rate := getattr(cluster, name)) is not None}
     return text_of(Path(name), "machines", {"bandwidth": rates}, [plain_machine(m) for m in cluster.machines])
 
 

@@ -34,17 +34,21 @@ HOUR = "1h"
 UNLIMITED = "unlimited"
 LARGEST = 1e300
 LONGEST_NAME, MOST_TAGS, MOST_WORKERS = 200, 32, 1_000_000
+MOST_TABLE = 1024  # widths of a table of rates
+KINDS = ("type", "rack")  # fields of machines that jobs may mind
 DEFAULT_VALUE = 1.0  # of a job that says nothing of what it is worth
 CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 WHOLE = re.compile(r"^\s*[+-]?\d{1,18}\s*$", re.ASCII)
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 DECIMAL = re.compile(rf"^\s*{NUMBER}\s*$", re.ASCII)
+EACH_SLOT = re.compile(rf"^({NUMBER})/slot$", re.ASCII)
 SLOTS = re.compile(rf"^\s*({NUMBER})\s*slots?(?:/sample)?\s*$", re.ASCII)
 PER_SLOT = re.compile(rf"^\s*({NUMBER})\s*B/slot\s*$", re.ASCII)
 DATE = re.compile(r"^\s*\d{4}-\d\d-\d\d")
 RESOURCE = re.compile(r"^[\w./-]+$")
 DEMAND = "{gpu: 1, cpu: 4, memory: 16Gi}"
 EXAMPLES = {"worker": DEMAND, "server": DEMAND, "capacity": DEMAND, "tags": "{team: vision}"}
+EXAMPLES["speeds"] = '{a100: 2.5, v100: 1}, or {a100: "90 170 240"}, samples per second of 1, 2, ... workers'
 EXAMPLES["utility"] = "{kind: deadline, value: 10, slots: 24}"
 
 # One value: text or a number to what a Job holds, with times in slots.
@@ -92,6 +96,15 @@ def _rate(value: Scalar, what: str, slot: float) -> float:
     return units.bandwidth(value, what) * slot
 
 
+def _speed(value: Scalar | list[Scalar], what: str, slot: float) -> float | tuple[float, ...]:
+    """A factor; or samples per slot, of several numbers or with "/slot" behind them, which without it are per second."""
+    told = value if isinstance(value, list) else value.split() if isinstance(value, str) else [value]
+    if not isinstance(value, list) and len(told) == 1 and not EACH_SLOT.match(str(told[0])):
+        return _number(told[0], what)
+    said = [(EACH_SLOT.match(str(one)), one) for one in told]
+    return tuple(_number(each.group(1), what) if each else _number(one, what) * slot for each, one in said)
+
+
 def _in_slots(value: float) -> str:
     return f"{float(value)!r} slots"
 
@@ -119,6 +132,8 @@ Amount = Annotated[Number | None, Cell(_number)]
 Span = Annotated[Quantity | None, Cell(_slots, _in_slots, omit=0.0)]
 Size = Annotated[Quantity | None, Cell(lambda value, what, slot: units.size(value, what))]
 Rate = Annotated[Quantity | None, Cell(_rate, _per_slot)]
+Table = Annotated[str, Field(max_length=50_000)] | Number | Annotated[list[Quantity], Field(max_length=MOST_TABLE)]
+Speeds = Annotated[dict[Annotated[str, Field(max_length=60)], Table], Field(max_length=64)]
 
 
 class Written(BaseModel):
@@ -158,6 +173,7 @@ class JobSpec(Written):
     workers_per_server: Count = None
     inside: Rate = Field(None, description="bandwidth inside a machine", examples=["20Gbps"])
     between: Rate = None
+    across: Rate = Field(None, description="bandwidth between racks")
     requested: Count = Field(None, description="workers it is lent when it has no promise")
     most: Count = None
     restart: Span = Field(None, description="time lost whenever width or machines change")
@@ -171,6 +187,10 @@ class JobSpec(Written):
         None, description="how much more it counts than another job", examples=[2]
     )
     tags: dict[str, str] | None = None
+    speeds: Speeds | None = Field(
+        None,
+        description="types of machines it takes: a factor, or samples per second of 1, 2, ... workers on one machine",
+    )
 
     def build(self, cluster: Cluster, *, id: str, slot: float, now: int, horizon: int | None = None) -> Job:
         """The job for a cluster.
@@ -212,9 +232,14 @@ class JobSpec(Written):
         read["work"] = _work(read)
         read.setdefault("inside", cluster.inside * slot)
         read.setdefault("between", cluster.between * slot)
+        if cluster.across is not None:
+            read.setdefault("across", min(read["between"], cluster.across * slot))
         for side in ("worker", "server"):
             if side in values:
                 read[side] = _demand(values[side], side, cluster)
+        if "speeds" in values:
+            cluster.typed(values["speeds"], "speeds")
+            read["speeds"] = {name: _speed(told, f"speeds: {name}", slot) for name, told in values["speeds"].items()}
         read["utility"] = _utility(values["utility"], slot)
         return read | {name: values[name] for name in ("user", "tags") if name in values}
 
@@ -291,12 +316,14 @@ class MachineSpec(Written):
     name: str = "machine"
     capacity: Amounts = Field(examples=[{"gpu": 8, "cpu": 64, "memory": "512Gi"}])
     count: int = 1
+    type: Annotated[str, Field(max_length=60)] = Field("", description="what jobs state their speeds for")
+    rack: Annotated[str, Field(max_length=60)] = ""
 
     def build(self) -> Machine:
         """The machines of a cluster."""
         with said_of(f"machine {self.name!r}"):
             capacity = _demand(self.capacity, "capacity")
-        return Machine(capacity, self.count, self.name)
+        return Machine(capacity, self.count, self.name, self.type, self.rack)
 
 
 class WindowSpec(Written):
@@ -451,7 +478,7 @@ def machine_from(values: Mapping[str, object]) -> Machine:
                 f"capacity is missing; expected a mapping, as {EXAMPLES['capacity']}", code="machine.capacity"
             )
         told = {"count": _number(count, "count")} if isinstance(count, str) else {}
-        spec = MachineSpec.of({**values, **told, "name": name})
+        spec = MachineSpec.of({**values, **told, "name": name, **{k: str(values.get(k) or "") for k in KINDS}})
     return spec.build()
 
 
@@ -490,6 +517,10 @@ def plain_job(job: Job) -> Values:
                 plain[name] = {"kind": job.utility.name} | {part: float(v) for part, v in vars(job.utility).items()}
         elif name == "user":
             plain |= {name: value} if value else {}
+        elif name == "speeds":
+            plain[name] = {
+                on: v if isinstance(v, float) else " ".join(f"{x!r}/slot" for x in v) for on, v in value.items()
+            }
         elif name == "tags":
             plain |= {name: {str(k): str(v) for k, v in value.items()}} if value else {}
         else:
@@ -499,7 +530,8 @@ def plain_job(job: Job) -> Values:
 
 def plain_machine(machine: Machine) -> Values:
     """What `machine_from` reads back to an equal one."""
-    return {"name": machine.name, "count": machine.count, "capacity": _plain(machine.capacity)}
+    kinds = {k: value for k in KINDS if (value := getattr(machine, k))}
+    return {"name": machine.name, "count": machine.count, **kinds, "capacity": _plain(machine.capacity)}
 
 
 def _plain(held: Mapping[str, int]) -> dict[str, int | str]:

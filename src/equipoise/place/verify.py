@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from equipoise.certificate import Certificate, Check
 from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
 from equipoise.place.calendar import Blocked, Calendar
-from equipoise.place.cluster import Cluster
+from equipoise.place.cluster import PARTS, Cluster, is_device
 from equipoise.place.job import DEADLINE, SIGMOID, UNSTATED, Job, Workload
 from equipoise.units import MILLI, count
 
@@ -30,6 +30,7 @@ JOB, SLOT, MACHINE, WORKERS, SERVERS = range(5)  # columns of a schedule
 SHORT = 1e-8  # of a job's work: what may be missing at its finish, since sums of rates are not exact
 EXACT = 1e-12  # of a job's work: a job this close to done a slot earlier was done there
 SAME_UTILITY, OVER_BOUND = 1e-9, 1e-6  # relative
+ONE_MACHINE, ONE_RACK, RACKS = range(3)  # localities of a job-slot
 NEVER = np.iinfo(np.int64).max
 MOST = np.iinfo(np.int32).max
 PROMISED = "admitted"
@@ -52,6 +53,7 @@ def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate
     utility = _earned(result.jobs, finish)
     checks = [
         _capacity(seen),
+        *_devices(seen),
         _ratio(seen),
         _work(seen, claimed),
         _arrival(seen),
@@ -120,9 +122,9 @@ def measure(
     Without claimed finishes there is nothing to compare with: capacity, ratio and arrival alone are certified.
     """
     seen = _Seen(cluster, jobs, rows, end, calendar)
-    checks = [_capacity(seen), _ratio(seen), _arrival(seen)]
+    checks = [_capacity(seen), *_devices(seen), _ratio(seen), _arrival(seen)]
     if claimed is not None:
-        checks[2:2] = [_work(seen, claimed)]
+        checks[-1:-1] = [_work(seen, claimed)]
         checks.append(_locality(seen, claimed))
     found = seen.finish(claimed)
     return Certificate(tuple(checks)), found, _earned(jobs, found), seen.rows
@@ -206,23 +208,46 @@ class _Seen:
             np.array([getattr(job, name) for job in jobs], dtype=float)
             for name in ("time_per_sample", "batch", "gradient", "inside", "between")
         )
+        across = np.array([job.between if job.across is None else job.across for job in jobs])
         gamma = np.array([0.0 if job.server is None else job.workers_per_server for job in jobs])
-        bandwidth = np.where(self.together, inside[j], between[j])
+        bandwidth = np.where(self.together, inside[j], np.where(self.racks, across[j], between[j]))
         # sigma = tau + (gamma / F)(2 g / b) and w / sigma, or F w / (tau F + 2 (w - 1) g / b)
         with np.errstate(over="ignore"):  # a bandwidth of next to nothing: a rate of nothing
             exchange = np.where(gamma[j] > 0, gamma[j], np.maximum(w - 1.0, 0.0)) * 2.0 * gradient[j] / bandwidth
-        return np.asarray(batch[j] * w / (tau[j] * batch[j] + exchange) / self.need[j] * self.kept)
+        gains = batch[j] * w / (tau[j] * batch[j] + exchange) / self.need[j] * self.kept
+        return np.asarray(gains * self._asked(_factor))
 
     @cached_property
     def law(self) -> Floats:
-        """The same a second way: `Job.rate`, asked once for every job, width and locality there is."""
-        wide = int(self.width.max(initial=0)) + 1
-        keys, which = np.unique((self.job * wide + self.width) * 2 + self.together, return_inverse=True)
+        """The same a second way: `Job.rate`, asked once for every job, width, locality and type there is."""
+        return self.kept * self._asked(
+            lambda job, width, at, type: job.rate(width, together=at == ONE_MACHINE, type=type, across=at == RACKS)
+        )
+
+    @cached_property
+    def racks(self) -> Bools:
+        """Whether a job-slot is in several racks."""
+        own = self.cluster.machine_racks[self.rows[:, MACHINE]]
+        if not len(own):
+            return np.zeros(0, dtype=bool)
+        return np.asarray(np.minimum.reduceat(own, self.start) != np.maximum.reduceat(own, self.start))
+
+    def _asked(self, rate: Callable[[Job, int, int, str], float]) -> Floats:
+        """A function of job, width, locality and type for every job-slot; nothing over several types."""
+        types, wide = self.cluster.types, int(self.width.max(initial=0)) + 1
+        if not len(self.rows):
+            return np.zeros(0)
+        own = self.cluster.machine_types[self.rows[:, MACHINE]]
+        first, last = np.minimum.reduceat(own, self.start), np.maximum.reduceat(own, self.start)
+        locality = np.where(self.together, ONE_MACHINE, np.where(self.racks, RACKS, ONE_RACK))
+        keys, which = np.unique(
+            ((self.job * wide + self.width) * 3 + locality) * len(types) + first, return_inverse=True
+        )
         rates = np.empty(len(keys))
-        for k, key in enumerate(keys.tolist()):
-            job, width, together = key // 2 // wide, key // 2 % wide, bool(key % 2)
-            rates[k] = self.jobs[job].rate(width, together=together)
-        return np.asarray(rates[which.reshape(-1)] * self.kept)
+        for k, one in enumerate(keys.tolist()):
+            key, on = divmod(one, len(types))
+            rates[k] = rate(self.jobs[key // 3 // wide], key // 3 % wide, key % 3, types[on])
+        return np.asarray(np.where(first == last, rates[which.reshape(-1)], 0.0))
 
     @cached_property
     def window(self) -> tuple[Ints, Ints]:
@@ -242,6 +267,20 @@ class _Seen:
         early, _ = self.window
         own = np.where(early == NEVER, -1, early)
         return own if claimed is None else np.where(self.agrees(claimed), claimed, own)
+
+
+def _factor(job: Job, width: int, locality: int, type: str) -> float:
+    """What a type makes of the rate law: a factor, or what a table says over what the law says of one machine."""
+    speed = 1.0 if job.speeds is None else job.speeds.get(type, 0.0)
+    if not isinstance(speed, Sequence):
+        return speed
+    if width == 0:
+        return 0.0
+    if job.server is None:
+        slots = job.time_per_sample / width + 2.0 * (width - 1) / width * job.gradient / job.inside / job.batch
+    else:
+        slots = (job.time_per_sample + 2.0 * job.workers_per_server * job.gradient / job.inside / job.batch) / width
+    return (*speed, *[speed[-1]] * width)[width - 1] * slots
 
 
 @kernel
@@ -324,6 +363,69 @@ def _room(seen: _Seen, slot: Ints, machine: Ints) -> Ints:
         hit = (window.first <= slot) & (slot < window.last) & (row[machine] >= 0)
         room[hit] -= window.amounts[row[machine[hit]]]
     return np.maximum(room, 0)
+
+
+def _devices(seen: _Seen) -> list[Check]:
+    """Where workers ask for a part of a device: whether each fits on one, machine by machine, by packing the true parts."""
+    cluster, rows, checks = seen.cluster, seen.rows, []
+    for r, name in enumerate(cluster.resources):
+        parts = [(job.worker.get(name, 0), (job.server or {}).get(name, 0)) for job in seen.jobs]
+        shared = np.array([any(part % MILLI for part in both) for both in parts], dtype=bool)
+        if not is_device(name) or not shared.any():
+            continue
+        place = rows[:, SLOT].astype(np.int64) * cluster.size + rows[:, MACHINE]
+        mine = np.isin(place, place[shared[rows[:, JOB]]])
+        held: dict[int, list[int]] = {}
+        for at, (j, _, _, workers, servers) in zip(place[mine].tolist(), rows[mine].tolist(), strict=True):
+            held.setdefault(at, []).extend([parts[j][0]] * workers + [parts[j][1]] * servers)
+        known: dict[tuple[int, tuple[int, ...]], bool] = {}
+        wrong, where = 0, ""
+        places = np.array(list(held), dtype=np.int64)
+        rooms = _room(seen, places // cluster.size, places % cluster.size)[:, r].tolist()
+        for (at, asked), room in zip(held.items(), rooms, strict=True):
+            key = room, tuple(sorted((part for part in asked if part), reverse=True))
+            if key not in known:
+                known[key] = on_devices(*key)
+            if not known[key]:
+                wrong += 1
+                where = where or f"; the first: {cluster.names[at % cluster.size]} in slot {at // cluster.size}"
+        meaning = f"Machines in a slot whose parts of a {name} do not fit with each part on one {name}"
+        checks.append(Check.at_most("devices", wrong, 0.0, meaning, f"{count(len(held), 'machine-slot')}{where}"))
+    return checks
+
+
+def on_devices(room: int, asked: Sequence[int]) -> bool:
+    """Whether parts, the largest first, fit on the devices of a machine; more than one device is a number of whole ones."""
+    free = [MILLI] * (room // MILLI) + [room % MILLI]
+    whole = sum(-(-part // MILLI) for part in asked if part >= MILLI)
+    if whole > room // MILLI:
+        return False
+    free, parts = free[whole:], [part for part in asked if part < MILLI]
+    rounded = [next(one for one in PARTS if one >= part) for part in parts]  # what fits so fits, and plans do
+    return _first_fit(free, parts) or _first_fit(free, rounded) or _any_fit(free, parts)
+
+
+def _first_fit(free: Sequence[int], parts: Sequence[int]) -> bool:
+    rooms = list(free)
+    for part in parts:
+        k = next((k for k, room in enumerate(rooms) if room >= part), None)
+        if k is None:
+            return False
+        rooms[k] -= part
+    return True
+
+
+def _any_fit(free: Sequence[int], parts: Sequence[int]) -> bool:
+    """All ways, part by part: the sets of rooms that can be left, where less than the least part is nothing."""
+    left, after = {tuple(free)}, sum(parts)
+    for part in parts:
+        after -= part
+        tried = {
+            (*rooms[:k], room - part, *rooms[k + 1 :]) for rooms in left for k, room in enumerate(rooms) if room >= part
+        }
+        useful = {tuple(sorted(room for room in rooms if room >= parts[-1])) for rooms in tried}
+        left = {rooms for rooms in useful if sum(rooms) >= after}
+    return bool(left)
 
 
 def _ratio(seen: _Seen) -> Check:

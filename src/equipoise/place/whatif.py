@@ -81,7 +81,7 @@ class WhatIf(AnyResult):
 def with_machines(cluster: Cluster, add: int, name: str | None) -> Cluster:
     """The cluster with so many machines more, or fewer where negative, of the entry of this name or type."""
     entries = list(cluster.machines)
-    names = [{machine.name, getattr(machine, "type", "")} - {""} for machine in entries]
+    names = [{machine.name, machine.type} - {""} for machine in entries]
     if name is None and len(entries) > 1:
         known = ", ".join(machine.name for machine in entries)
         raise InputError(f"--add {add}: which machines? say --machine, one of {known}", code="machine.which")

@@ -35,7 +35,8 @@ class EASYSession(Slotwise):
     def __init__(self, run: Execution) -> None:
         super().__init__(run)
         both = zip(run.arrays, self.width, strict=True)
-        self.rates = np.array([(a.together[w], a.apart[w]) for a, w in both]).reshape(-1, 2)  # on one machine, or not
+        slowest = [(a.together[a.taken, w].min(), a.apart[a.taken, w].min()) for a, w in both]  # of the types it takes
+        self.rates = np.array(slowest).reshape(-1, 2)  # on one machine, or not
         with np.errstate(divide="ignore", invalid="ignore"):
             need = run.work[:, None] / self.rates + self.jobs.restart[:, None]
         self.slots = np.ceil(np.fmin(need, LONGEST) * (1.0 - ROUNDING))

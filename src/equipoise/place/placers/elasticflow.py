@@ -97,7 +97,7 @@ class ElasticFlow:
 def parts_of(run: Execution) -> int:
     """Into how many parts a machine is cut: its GPUs (or the first resource), rounded down to a power of two."""
     cluster = run.cluster
-    if (cluster.capacity != cluster.capacity[0]).any():
+    if (cluster.capacity != cluster.capacity[0]).any() or len(cluster.domains) > 1:
         names = ", ".join(dict.fromkeys(machine.name for machine in cluster.machines))
         raise InputError(
             f"ElasticFlow plans one pool of equal machines; {names} differ. Take another policy, or one kind of machines",
@@ -140,7 +140,7 @@ class ElasticFlowSession:
         found: list[tuple[int, int, float]] = []
         for w in widths:
             block = self._block(j, w)
-            rate = arrays.together[w] if block <= self.parts else arrays.apart[w]
+            rate = arrays.together[0, w] if block <= self.parts else arrays.apart[0, w]
             rate *= max(0.0, 1.0 - arrays.restart)  # whoever is packed anew may move in any slot
             if block <= self.total and rate > (found[-1][2] if found else 0.0):
                 found = [*(level for level in found if level[1] < block), (w, block, float(rate))]

@@ -18,7 +18,7 @@ from equipoise.kernels import Floats, Int32s
 from equipoise.place.execution import ADMITTED, NO_CAPACITY, PENDING, PRICED_OUT, REFUSED, Execution, carry_out
 from equipoise.place.placers._replanning import lend, search
 from equipoise.place.planner import METHODS, Plan, Planner
-from equipoise.place.planner.job_arrays import most_together, servers_for
+from equipoise.place.planner.job_arrays import alone, servers_for
 from equipoise.place.planner.packing import NO_CELLS, ROUNDING, SLOT
 from equipoise.place.prices import Fixed, Prices
 from equipoise.place.prices._posted import EVERY
@@ -296,8 +296,7 @@ def _speed(run: Execution, j: int, width: int) -> float:
     arrays = run.arrays[j]
     if width == 0:
         return 1e-300
-    one = most_together(arrays, run.cluster.capacity)
-    return float(arrays.together[width] if width <= one else arrays.apart[width])
+    return float(alone(arrays, run.cluster)[1][width])
 
 
 def _share(run: Execution, j: int, width: int) -> float:
