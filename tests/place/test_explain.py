@@ -153,6 +153,26 @@ def test_elasticflow_is_asked_as_pdors_is():
     taken_with_every_change(result, told)
 
 
+def test_another_type_of_machines():
+    """The v100s are full to slot 7, the a100s are free: a job that takes v100s alone must end in slot 3, and would as soon
+    as it takes a100s. One that fits no machine of its type is told of the type that has room for it."""
+    cluster = Cluster(
+        (Machine({"gpu": 4}, name="v", type="v100"), Machine({"gpu": 4, "cpu": 8}, name="a", type="a100"))
+    )
+    own: dict[str, Any] = {"speeds": {"v100": 2.0}, "utility": Deadline(5.0, 3.0)}
+    jobs = [job("big", 32, 4, speeds={"v100": 1.0}), job("late", 4, 4, **own)]
+    jobs += [job("wide", 2, 1, worker={"gpu": 1, "cpu": 4}, **own)]
+    result = simulate(cluster, jobs, FREE, slots=10)
+    told = explain(result, "late")
+    also = change(told, "type a100")
+    assert (also.words, also.changes) == ("type a100 too, if as fast as v100", {"speeds": {"v100": 2.0, "a100": 2.0}})
+    assert (also.due, told.reason) == (3, "no_capacity")
+    taken_with_every_change(result, told)
+    told = explain(result, "wide")
+    assert told.reason == "infeasible_alone" and change(told, "type a100").due == 3
+    taken_with_every_change(result, told)
+
+
 def test_a_price_it_would_not_pay():
     """8 GPU-slots at 1 against a worth of 4. Three are the most it gains by (four pay nothing): 37 % of 8 is 2.96. For all 8
     the worth must be over 8: 4 times 1.02 to the 36th is 8.16 (the 35th: 8.00 as rounded, which pays nothing)."""

@@ -88,6 +88,8 @@ def test_machines_more_and_fewer():
     ]
     assert [(m.name, m.count) for m in with_machines(two, -1, "big").machines] == [("big", 1), ("small", 1)]
     assert [(m.name, m.count) for m in with_machines(two, -2, "big").machines] == [("small", 1)]
+    typed = Cluster((Machine({"gpu": 8}, name="n1"), Machine({"gpu": 8}, name="n2", type="a100")))
+    assert [(m.name, m.type) for m in with_machines(typed, 1, "a100").machines][2:] == [("n2-more", "a100")]
     with refused("unknown", "'huge'"):
         with_machines(two, 1, "huge")
     with refused("machine.count", "-3", "2 machines of big"):

@@ -78,13 +78,13 @@ LATER = {
 
 
 def ways_of(job: Job, cluster: Cluster, window: int) -> list[Way]:
-    """What its owner could change: worth, time (at most `window` slots), width, work; or a demand that fits no machine."""
-    arrays = arrays_of(job, cluster)
+    """What its owner could change: worth, time (at most `window` slots), width, type, work; a demand that fits nowhere."""
+    arrays, types = arrays_of(job, cluster), [Way([form]) for form in _on_types(job, cluster)]
     less = [Form(f"{percent} % of the work", {"work": job.work * percent / 100}) for percent in range(99, 0, -1)]
     if fastest(cluster.capacity, cluster.counts, arrays) <= 0.0:
         fits = next(_fitting(cluster, job), None)
         both = [Form(f"{fits.words} and {words}", {**fits.changes, **new}) for words, new in less] if fits else []
-        return [Way([fits, *both], rising=True)] if fits else []
+        return [*types, *([Way([fits, *both], rising=True)] if fits else [])]
     stated, value = job.utility.as_dict(), getattr(job.utility, "value", 0.0)
     more = []
     for v in (float(f"{min(value * times, MOST_WORTH):.4g}") for times in WORTHS if value > 0.0):
@@ -99,7 +99,18 @@ def ways_of(job: Job, cluster: Cluster, window: int) -> list[Way]:
     widths = range(widest - 1, 0, -1) if widest <= WIDTHS else [widest >> k for k in range(1, widest.bit_length())]
     asked = job.requested or widest
     narrow = [Form(f"at most {count(w, 'worker')}", {"most": w, "requested": min(asked, w)}) for w in widths]
-    return [Way(more, rising=True, exact=True), Way(later, rising=True), Way(narrow), Way(less, rising=True)]
+    return [Way(more, rising=True, exact=True), Way(later, rising=True), Way(narrow), *types, Way(less, rising=True)]
+
+
+def _on_types(job: Job, cluster: Cluster) -> Iterator[Form]:
+    """On one type alone of those it takes; or beside them on another, taken to be as fast as the slowest it states."""
+    speeds = dict.fromkeys(cluster.types, 1.0) if job.speeds is None else dict(job.speeds)
+    for name in speeds if len(speeds) > 1 else ():
+        yield Form(f"type {name} alone", {"speeds": {name: speeds[name]}})
+    slowest = min(speeds, key=lambda name: job.rate(1, together=True, type=name))
+    for name in cluster.types:
+        if name not in speeds:
+            yield Form(f"type {name} too, if as fast as {slowest}", {"speeds": {**speeds, name: speeds[slowest]}})
 
 
 def changes_of(ways: Iterable[Way], ask: Ask) -> tuple[Change, ...]:
