@@ -147,8 +147,8 @@ def asked_of_plan(planner: Planner, arrays: JobArrays, value: Any, work: float) 
         "price_server": (price @ arrays.server).tolist(),
         "widest": arrays.widest,
         "per_server": arrays.per_server,
-        "together": float(arrays.together[1]),
-        "apart": float(arrays.apart[1]),
+        "together": float(arrays.together[0, 1]),
+        "apart": float(arrays.apart[0, 1]),
         "work": work,
         "value": value.tolist(),
     }

@@ -1,11 +1,12 @@
 """ElasticFlow's two questions: which of its parts helps (its figure 9), and who meets the deadlines of its traces.
 
-    python benchmarks/place/elasticflow.py [--parts] [--clusters 06 02] [--data ../shared/data]
+    python benchmarks/place/elasticflow.py [--parts] [--worth] [--clusters 06 02] [--data ../shared/data]
 
 Parts: 1,000 jobs on 64, 128 and 256 GPUs, by its generator: deadlines 0.5 to 1.5 times the duration after submission, no job
 under 10 minutes, widths 1 to 64 in powers of two, 8 GPUs a machine, slots of 240 s. Durations and widths are drawn from the
 cluster files where they are there, else by themselves; arrivals so that the GPU time asked for is `--load` times the supply.
-Clusters: a week of each at about twice the load, slots of ten minutes, planned 288 ahead, priced by the week before.
+Clusters: a week of each at about twice the load, slots of ten minutes, planned 288 ahead, priced by the week before. With
+`--worth` a deadline is worth U(1, 100) times the root of the GPU-hours asked for, else 1.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equipoise.place import Workload, placers, simulate, traces
+from equipoise.place import Cluster, Deadline, Job, Workload, placers, simulate, traces
 from equipoise.place.simulate import Placer
 
 WEEKS = {"06": 21, "02": 14, "05": 21, "08": 28, "09": 28}  # the cluster's, and the day its week begins
@@ -40,14 +41,14 @@ PLAYERS: dict[str, Callable[[Workload], Placer]] = {
 FORMS = {"EDF": (False, False), "+ admission": (True, False), "+ scaling": (False, True), "both": (True, True)}
 
 
-def in_time(cluster: object, jobs: Workload, player: Placer, **window: int) -> tuple[int, int, float]:
-    """Deadlines met, promised and CPU-seconds; the schedule is verified."""
+def in_time(cluster: Cluster, jobs: Workload, player: Placer, horizon: int) -> str:
+    """Deadlines met, of those promised, worth and CPU-seconds; the schedule is verified."""
     began = time.process_time()
-    run = simulate(cluster, jobs, player, **window)
+    run = simulate(cluster, jobs, player, horizon=horizon)
     spent = time.process_time() - began
     assert run.certificate().passed, run.certificate()
     assert all(run.finish[j] <= due for j in range(len(jobs)) if (due := run.due(j)) is not None)
-    return int(np.count_nonzero(run.utilities)), run.admitted, spent
+    return f"{np.count_nonzero(run.utilities)} ({run.admitted} promised, worth {run.utility:,.0f}, {spent:.1f} s)"
 
 
 def drawn(folder: Path, gpus: int, load: float, seed: int) -> Workload:
@@ -76,19 +77,32 @@ def drawn(folder: Path, gpus: int, load: float, seed: int) -> Workload:
 
 def parts(folder: Path, load: float, seed: int) -> None:
     """Figure 9."""
-    print(f"{JOBS} jobs, load {load:g}: in time; promised; CPU-s")
+    print(f"{JOBS} jobs, load {load:g}")
     for gpus in GPUS:
         jobs = drawn(folder, gpus, load, seed)
         longest = max(int(job.utility.parameters[2]) for job in jobs) + 2
         print(f"  {gpus} GPUs", end="")
         for label, (admission, scaling) in FORMS.items():
             player = placers.ElasticFlow(admission=admission, scaling=scaling)
-            met, promised, spent = in_time(traces.gpu_cluster(gpus // NODE), jobs, player, horizon=longest)
-            print(f"; {label} {met / JOBS:.3f} ({promised}, {spent:.0f} s)", end="", flush=True)
+            print(f"; {label} {in_time(traces.gpu_cluster(gpus // NODE), jobs, player, longest)}", end="", flush=True)
         print()
 
 
-def clusters(folder: Path, names: list[str]) -> None:
+def slots_of(job: Job) -> float:
+    """What it takes at the width asked for."""
+    asked = job.requested or 1
+    return job.work / job.rate(asked, together=asked <= NODE)
+
+
+def valued(jobs: Workload, seed: int) -> Workload:
+    """Worth more the more GPU-hours they ask for."""
+    rng = np.random.default_rng(seed)
+    worth = [rng.uniform(1, 100) * math.sqrt(slots_of(job) * (job.requested or 1) * jobs.slot / 3600) for job in jobs]
+    both = zip(jobs, worth, strict=True)
+    return replace(jobs, jobs=tuple(job.but(utility=Deadline(w, job.utility.parameters[2])) for job, w in both))
+
+
+def clusters(folder: Path, names: list[str], worth: bool) -> None:
     """Deadlines of the traces."""
     for name in names:
         path = folder / f"cluster{name}.csv"
@@ -98,29 +112,31 @@ def clusters(folder: Path, names: list[str]) -> None:
         everything = traces.elasticflow(path, seed=7)
         first = WEEKS[name] * DAY
         jobs, past = everything.between(first, first + WEEK), everything.between(first - WEEK, first)
-        slots = [job.work / job.rate(job.requested, together=job.requested <= NODE) for job in jobs]
-        both = zip(jobs, slots, strict=True)
-        demand = sum(job.requested * long for job, long in both if long <= HORIZON) / (NODE * WEEK)
+        if worth:
+            jobs, past = valued(jobs, 3), valued(past, 3)
+        asked = [slots_of(job) * (job.requested or 1) for job in jobs if slots_of(job) <= HORIZON]
+        demand = sum(asked) / (NODE * WEEK)
         machines = max(1, round(demand / LOAD))
         print(f"  cluster {name}, {len(jobs)} jobs, {machines} machines, {demand / machines:.1f}x:", end="")
         for label, make in PLAYERS.items():
-            met, promised, spent = in_time(traces.gpu_cluster(machines), jobs, make(past), horizon=HORIZON)
-            print(f" {label} {met} ({promised} promised, {spent:.1f} s);", end="", flush=True)
+            print(f" {label} {in_time(traces.gpu_cluster(machines), jobs, make(past), HORIZON)};", end="", flush=True)
         print()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", action="store_true", help="figure 9 alone")
+    parser.add_argument("--worth", action="store_true")
     parser.add_argument("--load", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--clusters", nargs="+", default=list(WEEKS), choices=list(WEEKS))
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("EQUIPOISE_DATA", "../shared/data")))
     given = parser.parse_args()
     folder = given.data / "traces" / "elasticflow"
-    parts(folder, given.load, given.seed)
+    if given.parts or not given.worth:
+        parts(folder, given.load, given.seed)
     if not given.parts:
-        clusters(folder, given.clusters)
+        clusters(folder, given.clusters, given.worth)
 
 
 if __name__ == "__main__":

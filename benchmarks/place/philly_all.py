@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("EQUIPOISE_DATA", "../shared/data")))
     given = parser.parse_args()
     before = time.process_time()
-    jobs = traces.philly(given.data / "traces" / "philly" / "philly.csv", slot="10m", seed=7)
+    jobs = traces.philly(given.data / "traces" / "philly" / "philly.csv", slot="10m", seed=7, worth="drawn")
     print(f"{len(jobs):,} jobs read in {time.process_time() - before:.1f} s of CPU, {len(jobs.skipped)} rows skipped")
     cluster = traces.gpu_cluster(given.machines)
     posted = prices.Replay(jobs[:2000])

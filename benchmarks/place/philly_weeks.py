@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("EQUIPOISE_DATA", "../shared/data")))
     given = parser.parse_args()
     path = given.data / "traces" / "philly" / "philly.csv"
-    everything = traces.philly(path, slot="10m", seed=7, sized_utility=not given.unsized)
+    everything = traces.philly(path, slot="10m", seed=7, worth="drawn", sized_utility=not given.unsized)
     print(everything.note)
     for date in given.weeks:
         machines = WEEKS[date]

@@ -1,6 +1,6 @@
 """The spec's four synthetic regimes: every policy's share of the LP bound, calibrated on other seeds.
 
-    python benchmarks/place/regimes.py [--seeds 500-507] [--regimes 20x40 ...] [--restart 0.1] [--wrong 0.5] [--replan 40]
+    python benchmarks/place/regimes.py [--seeds 500-507] [--regimes 20x40 ...] [--restart 0.1] [--wrong 0.5] [--pace unseen]
 
 Histories are seeds 900 and up; the scored seeds are never seen by calibration. `--restart` gives every job a restart
 time (part of a slot), `--wrong` makes every true duration differ from the stated one by up to that share; the history
@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("--wrong", type=float, default=0.0)
     parser.add_argument("--replan", type=int, default=40)
     parser.add_argument("--caution", type=float, default=1.0, help="times the stated work that the default plans for")
+    parser.add_argument("--pace", default="seen", help="whether true work is seen after a job's first slot, or unseen")
     parser.add_argument("--few", action="store_true", help="only the default policy, Recalled and DRF")
     given = parser.parse_args()
     first, last = (int(seed) for seed in given.seeds.split("-"))
@@ -76,7 +77,7 @@ def main() -> None:
             jobs = changed(jobs, seed, given.restart, given.wrong)
             most = bound(cluster, jobs, slots=slots).utility
             for label, policy in shown.items():
-                run = simulate(cluster, jobs, policy, slots=slots, seed=seed)
+                run = simulate(cluster, jobs, policy, slots=slots, seed=seed, pace=given.pace)
                 assert run.certificate().passed, (name, seed, label, run.certificate())
                 share[label].append(run.utility / most)
                 utility[label].append(run.utility)

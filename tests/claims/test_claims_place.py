@@ -37,7 +37,15 @@ def small_slot(free: list[list[float]], gamma: int = 2) -> _slots.Slot:
     """Machines with so much (gpu, cpu) free; a worker takes 1 and 2, a server 0 and 1; the later the dearer."""
     amount = np.array(free)
     cluster = Cluster((Machine({"gpu": 10, "cpu": 10}, len(free)),))
-    arrays = JobArrays(np.array([1000, 2000]), np.array([0, 1000]), gamma, np.arange(9.0), np.arange(9.0), 0.0)
+    arrays = JobArrays(
+        np.array([1000, 2000]),
+        np.array([0, 1000]),
+        gamma,
+        np.arange(9.0)[None],
+        np.arange(9.0)[None],
+        0.0,
+        cluster.within,
+    )
     price = 1.0 + np.arange(len(free))
     return _slots.Slot(cluster, None, arrays, (1000 * amount).astype(np.int64), 2 * price, price)  # type: ignore[arg-type]
 

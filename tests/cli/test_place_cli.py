@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import yaml
 
+from equipoise import load
 from equipoise.cli import main
 from equipoise.place.files import read_cluster, read_jobs
 
-EVERY = ("PDORS", "OASiS", "FIFO", "DRF", "Dorm-style", "SRTF", "LAS")
+EVERY = ("PDORS", "OASiS", "FIFO", "EASY", "DRF", "Dorm-style", "SRTF", "LAS")
 QUICK = ("--draw", "12", "--slots", "12", "--machines", "4", "--replan", "4", "--seed", "3")
 CLUSTER = """
 bandwidth: {inside: 20Gbps, between: 1Gbps}
@@ -115,7 +116,7 @@ def rows_of(content):
 def quick_run(tmp_path_factory):
     """The built-in example made small, in a process of its own, shared by the tests that read it."""
     path = tmp_path_factory.mktemp("quick")
-    return path, equipoise("place", *QUICK, "--json", cwd=path)
+    return path, equipoise("place", *QUICK, "--policy", "all", "--json", cwd=path)
 
 
 def test_the_example_compares_all_policies_and_certifies_them(quick_run):
@@ -243,7 +244,7 @@ def test_the_terminal_shows_everything_in_100_columns(place, tmp_path):
         "10 jobs on 2 machines, slots of 10 min, planned 8 ahead: 3 policies",
         "upper bound",
         "prices of PDORS",
-        "no --history: prices come from the 2 jobs that arrive in slot 0, which are not scored",
+        "no --history: the past is the 2 jobs that arrive in slot 0, which are not scored",
         "certificate: passed",
         "What you would have gained over FIFO",
     ):
@@ -359,7 +360,7 @@ def test_a_trace_with_spoilt_rows_counts_them_with_lines(place):
     code, out, err = place("spoilt.csv", "--machines", "1", "--policy", "srtf", "--no-report", "--json")
     assert code == 0
     notes = json.loads(out)["result"]["notes"]
-    assert any(note.startswith("utilities synthesised, seed 0") for note in notes)
+    assert any(note.startswith("seed 0; the trace states no worth") for note in notes)
     skipped = [note for note in notes if note.startswith("skipped")]
     assert "skipped 2 of 20 rows: duration is 0; expected more than zero (lines 18, 19)" in skipped
     assert sum(int(note.split()[1]) for note in skipped) == 4
@@ -453,6 +454,21 @@ def test_explain_names_the_reason(place, tmp_path):
     assert place("jobs.yaml", "--cluster", "cluster.yaml", *options, "--no-report")[0] == 0
     assert place("explain", "j5", "--run", str(only_folder(tmp_path)))[1] == out
     assert json.loads(place("explain", "j5", "--run", str(only_folder(tmp_path)), "--json")[1])["result"]
+
+
+def test_what_if_of_a_run_folder_is_shown_and_loads_back(place, tmp_path):
+    """Another policy on the jobs of a run: both side by side, who gains and loses, and the same in the folder it leaves."""
+    assert place("jobs.yaml", "--cluster", "cluster.yaml", "--policy", "fifo,drf", "--no-bound", "--no-report")[0] == 0
+    code, out, err = place("whatif", "--run", str(only_folder(tmp_path)), "--instead", "srtf", "--out", "other")
+    assert code == 0, err
+    assert (
+        "SRTF instead of FIFO" in out and "As it is, and as it would be" in out and "Dates promised: 0 earlier" in out
+    )
+    (folder,) = (tmp_path / "other").iterdir()
+    found = load(folder)
+    assert [(row["case"], row["policy"]) for row in found.rows("rows")] == [("now", "FIFO"), ("then", "SRTF")]
+    gained = [row["id"] for row in found.rows("changes") if row["change"] == "gained"]
+    assert len(gained) == found.result["jobs_gained"] and all(name in out for name in gained[:5])
 
 
 def test_calibrated_prices_are_a_file_that_prices_take(place, tmp_path):
@@ -552,8 +568,9 @@ def test_help_lists_the_commands_and_the_options(place):
         (("my.py", "--machines", "1"), "my.py: its first line is none that is known; say --format"),
         (("--policy", "drff"), "did you mean 'drf'"),
         (("--policy", ","), "expected names"),
-        (("--policy", "fifo:bid"), "only pdors comes in kinds"),
+        (("--policy", "fifo:bid"), "fifo comes in no kinds"),
         (("--policy", "pdors:bit"), "did you mean 'bid'"),
+        (("--policy", "elasticflow:bid"), "known: priced"),
         (("--policy", "fifo,drf", "--baseline", "srtf"), "--baseline: unknown policy 'srtf'"),
         (("--policy", "my.py"), "expected FILE.py:CLASS"),
         (("--policy", "my.py:LastFist"), "did you mean 'LastFirst'"),
@@ -562,7 +579,7 @@ def test_help_lists_the_commands_and_the_options(place):
         (("--prices", "cheap"), "unknown prices 'cheap'"),
         (("--prices", "fixed"), "say --fixed-prices"),
         (("--prices", "fixed", "--fixed-prices", "gpu"), "'gpu' is no price"),
-        (("--prices", "fixed", "--fixed-prices", "tpu=1"), "unknown resource 'tpu'"),
+        (("--policy", "pdors", "--prices", "fixed", "--fixed-prices", "tpu=1"), "unknown resource 'tpu'"),
         (("--fixed-prices", "gpu=1"), "--fixed-prices has no effect"),
         (("--prices", "gone.yaml"), "gone.yaml"),
         (("--prices", "cluster.yaml"), "kind is None; expected level or bid"),
@@ -577,7 +594,10 @@ def test_help_lists_the_commands_and_the_options(place):
         (("batch.yaml", "--cluster", "cluster.yaml"), "batch is 0; expected a whole number of 1 or more"),
         (("twice.yaml", "--cluster", "cluster.yaml"), "twice.yaml, line 13: job 'a' is also at line 12"),
         (("units.yaml", "--cluster", "cluster.yaml"), "units.yaml, line 12: job 'a': worker: memory is '16Gx'"),
-        (("at_once.yaml", "--cluster", "cluster.yaml"), "none can be history; give --history FILE"),
+        (
+            ("at_once.yaml", "--cluster", "cluster.yaml", "--policy", "pdors"),
+            "none can be history; give --history FILE",
+        ),
         (("bound", "jobs.yaml"), "no cluster"),
         (("jobs.yaml", "--cluster", "names.yaml"), "two machines have the name 'a-0'"),
         (("verify", "jobs.yaml"), "expected job,slot,machine,workers,servers"),
@@ -585,6 +605,9 @@ def test_help_lists_the_commands_and_the_options(place):
         (("explain", "j99", "jobs.yaml", "--cluster", "cluster.yaml"), "no job 'j99' among the"),
         (("explain", "j0", "jobs.yaml", "--cluster", "cluster.yaml"), "it is history"),
         (("explain", "j0", "--run", "nowhere"), "nowhere: no run folder of place"),
+        (("whatif", "--policy", "fifo"), "nothing is other"),
+        (("whatif", "--policy", "fifo", "--machine", "huge"), "unknown machine 'huge'"),
+        (("whatif", "--policy", "fifo", "--instead", "srtff"), "did you mean 'srtf'"),
         (("calibrate", "--cluster", "cluster.yaml"), "no history: say --history FILE"),
         (("calibrate", "--prices", "recalled"), "nothing to calibrate"),
         (("import", "jobs.yaml"), "is in our own format already"),

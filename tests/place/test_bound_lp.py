@@ -97,7 +97,7 @@ def test_the_envelope_never_underestimates_a_rate(widest: int, gradient: float, 
 def test_modes_keep_only_what_may_pay() -> None:
     """A job that fits one machine whole never does better apart; one that exchanges for ever keeps to a single worker."""
     cluster = Cluster((Machine({"gpu": 8}, 3),))
-    workers, rates, _ = modes(cluster, job(gradient=1.0, inside=10.0, between=1.0, batch=2))
+    workers, rates, _ = modes(cluster, job(gradient=1.0, inside=10.0, between=1.0, batch=2), 0)
     assert workers.tolist() == [1, 2] and rates[-1] == approx(2 / (1 + 0.1))
-    workers, _, _ = modes(cluster, job(gradient=1e6, inside=10.0, between=1.0))
+    workers, _, _ = modes(cluster, job(gradient=1e6, inside=10.0, between=1.0), 0)
     assert workers.tolist() == [1]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
+from failing import CLUSTER, workload
 
 from equipoise.document import read_table
 from equipoise.errors import InputError
@@ -17,7 +17,6 @@ from equipoise.place import (
     Linear,
     Machine,
     Sigmoid,
-    Workload,
     compare,
     placers,
     prices,
@@ -36,22 +35,6 @@ def job(id: str, arrival: int, work: float, utility: Deadline | Sigmoid | Linear
     return Job(id, arrival, work, 1, 1.0, {"gpu": 1}, utility, actual=actual)
 
 
-def random_workload(seed: int) -> tuple[Cluster, Workload]:
-    """Thirty jobs on three machines; some take up to half more or less than they say, some lose time by a change."""
-    rng = np.random.default_rng([seed, 23])
-    jobs = []
-    for k in range(30):
-        worth, when = float(rng.uniform(1, 100)), float(rng.integers(2, 14))
-        utility = (Deadline(worth, when), Sigmoid(worth, float(rng.uniform(0.1, 2)), when), Linear(worth, 2 * when))[
-            k % 3
-        ]
-        given = {"restart": float(rng.choice([0.0, 0.1, 0.3])), "requested": 2, "gradient": 0.05, "inside": 1.0}
-        actual = float(rng.uniform(0.5, 1.5)) if seed % 2 else 1.0
-        arrival, work = int(rng.integers(0, 25)), float(rng.uniform(0.5, 12))
-        jobs.append(Job(f"j{k}", arrival, work, 4, 1.0, {"gpu": 1}, utility, between=0.5, actual=actual, **given))
-    return Cluster((Machine({"gpu": 2}, 2), Machine({"gpu": 4}))), Workload(tuple(jobs))
-
-
 def late(result: Result) -> list[str]:
     """Promised jobs, no longer than stated, that ended after the first slot they were told."""
     found = []
@@ -66,7 +49,7 @@ def late(result: Result) -> list[str]:
 @pytest.mark.parametrize("seed", range(8))
 def test_no_date_is_broken_by_us(seed: int, slack: float):
     """Re-planning, lending, restarts, and in half of the workloads wrong durations: who told the truth is in time."""
-    cluster, jobs = random_workload(seed)
+    cluster, jobs = CLUSTER, workload(seed)
     policy = placers.PDORS(prices=prices.Level(5.0, 10.0), replan=20, slack=slack)
     result = simulate(cluster, jobs, policy, horizon=20, seed=seed)
     assert sum(result.due(j) is not None for j in range(len(jobs))) > 5

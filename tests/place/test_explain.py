@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from equipoise.place import placers, prices
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.execution import ADMITTED, REFUSED, Execution
 from equipoise.place.explain import Explanation, explain
-from equipoise.place.explanation import least_change
+from equipoise.place.explanation import Change, changes_of, ways_of
 from equipoise.place.job import Deadline, Job, Linear, Workload
 from equipoise.place.simulate import Placer, Result, simulate
 from equipoise.place.traces import synthetic, synthetic_cluster
@@ -46,13 +47,20 @@ def again(result: Result, name: str, changes: Any) -> Result:
     )
 
 
-def taken_with_the_change(result: Result, told: Explanation) -> None:
-    """The suggested form is promised on arrival in a new run, at the payoff that was said."""
-    assert told.smaller is not None
-    other = again(result, told.job, told.smaller.changes)
-    first = other.decisions[[one.id for one in other.jobs].index(told.job)][0]
-    assert (first.slot, first.state) == (told.arrival, ADMITTED)
-    assert first.worth - first.cost == pytest.approx(told.smaller.payoff)
+def change(told: Explanation, words: str) -> Change:
+    """The change whose words begin so."""
+    (found,) = [one for one in told.changes if one.words.startswith(words)]
+    return found
+
+
+def taken_with_every_change(result: Result, told: Explanation) -> None:
+    """Each suggested form is promised on arrival in a new run, at the payoff and the slot that were said."""
+    assert told.changes
+    for one in told.changes:
+        other = again(result, told.job, one.changes)
+        first = other.decisions[[job.id for job in other.jobs].index(told.job)][0]
+        assert (first.slot, first.state, first.due) == (told.arrival, ADMITTED, one.due)
+        assert first.worth - first.cost == pytest.approx(one.payoff)
 
 
 # Refused
@@ -66,8 +74,8 @@ def test_a_worker_larger_than_any_machine():
     (lack,) = told.missing
     assert (lack.part, lack.machine, lack.resource, lack.needs, lack.has) == ("a worker", "m1", "gpu", 8.0, 4.0)
     assert "a worker needs 8 gpu, and m1, the machine that comes nearest, has 4." in told.text()
-    assert told.smaller is not None and told.smaller.changes == {"worker": {"gpu": 4}}
-    taken_with_the_change(result, told)
+    assert [one.changes for one in told.changes] == [{"worker": {"gpu": 4}}]
+    taken_with_every_change(result, told)
 
 
 def test_a_worker_and_its_server_that_fit_only_each_alone():
@@ -79,9 +87,8 @@ def test_a_worker_and_its_server_that_fit_only_each_alone():
     assert [(m.part, m.resource, m.needs, m.has) for m in told.missing] == [
         ("a worker and its server", "cpu", 5.0, 4.0)
     ]
-    assert told.smaller is not None
-    assert told.smaller.changes == {"worker": {"gpu": 1, "cpu": 1}, "server": {"cpu": 2}}
-    taken_with_the_change(result, told)
+    assert [one.changes for one in told.changes] == [{"worker": {"gpu": 1, "cpu": 1}, "server": {"cpu": 2}}]
+    taken_with_every_change(result, told)
 
 
 def test_a_resource_no_machine_has_beside_the_others_is_not_cut_away():
@@ -89,8 +96,8 @@ def test_a_resource_no_machine_has_beside_the_others_is_not_cut_away():
     cluster = Cluster((Machine({"gpu": 2}, name="g"), Machine({"cpu": 2}, name="c")))
     told = explain(simulate(cluster, [job("a", 1, 1, worker={"gpu": 1, "cpu": 1})], FREE, slots=5), "a")
     assert told.reason == "infeasible_alone"
-    assert told.smaller is None
-    assert "No narrower, smaller or shorter form" in told.text()
+    assert (told.changes, told.tried) == ((), True)
+    assert "No other worth, time, width or work of it" in told.text()
 
 
 def test_longer_than_the_horizon():
@@ -99,14 +106,14 @@ def test_longer_than_the_horizon():
     told = explain(result, "a")
     assert (told.reason, told.alone, told.window) == ("beyond_horizon", 13, 10)
     assert "It needs 13 slots alone" in told.text()
-    assert told.smaller is not None and told.smaller.words == "80 % of the work"
-    taken_with_the_change(result, told)
+    assert [one.words for one in told.changes] == ["80 % of the work"]
+    taken_with_every_change(result, told)
 
 
 def test_one_that_comes_after_the_last_slot():
     """Nothing can be replayed, and nothing would have helped."""
     told = explain(simulate(gpus(4), [job("a", 1, 1), job("b", 1, 1, arrival=7)], FREE, slots=5), "b")
-    assert (told.reason, told.window, told.smaller, told.waited) == ("beyond_horizon", 0, None, 0)
+    assert (told.reason, told.window, told.changes, told.waited) == ("beyond_horizon", 0, (), 0)
     assert "It came after the last slot of the run." in told.text()
 
 
@@ -116,21 +123,59 @@ def test_no_room_before_the_end():
     told = explain(result, "late")
     assert (told.reason, told.best, told.earliest_start, told.earliest_finish) == ("no_capacity", None, 8, None)
     assert [(p.resource, p.full) for p in told.prices] == [("gpu", pytest.approx(0.8))]
-    assert told.smaller is not None and told.smaller.words == "66 % of the work"
-    taken_with_the_change(result, told)
+    assert [one.words for one in told.changes] == ["66 % of the work"]
+    taken_with_every_change(result, told)
 
 
 def test_room_only_when_it_is_worth_nothing():
-    """The same with a deadline before the room: what it is told is no_capacity, and the text says what that means."""
+    """The same with a deadline before the room, which opens in slot 8: told no_capacity, and that 5 slots later would do."""
     late = job("late", 4, 4, utility=Deadline(5.0, 3.0))
-    told = explain(simulate(gpus(4), [job("big", 32, 4), late], FREE, slots=10), "late")
-    assert (told.reason, told.earliest_start, told.earliest_finish, told.smaller) == ("no_capacity", 8, 8, None)
+    result = simulate(gpus(4), [job("big", 32, 4), late], FREE, slots=10)
+    told = explain(result, "late")
+    assert (told.reason, told.earliest_start, told.earliest_finish) == ("no_capacity", 8, 8)
+    (later,) = told.changes
+    assert (later.words, later.due, later.exact) == ("a deadline 5 slots later", 8, False)
+    taken_with_every_change(result, told)
     assert told.best is not None and (told.best.first, told.best.worth) == (8, 0.0)
     assert "only when finishing it is worth nothing" in told.text()
 
 
+def test_elasticflow_is_asked_as_pdors_is():
+    """The same 4 GPUs, full of a job with a deadline in slot 7: of the one that must end in slot 3 not 1 % has room, at any
+    width or worth; 5 slots later it ends in slot 8."""
+    jobs = [job("big", 32, 4, utility=Deadline(9.0, 7.0)), job("late", 4, 4, utility=Deadline(5.0, 3.0))]
+    result = simulate(gpus(4), jobs, placers.ElasticFlow(), slots=10)
+    told = explain(result, "late")
+    assert (told.reason, [(one.words, one.due) for one in told.changes]) == (
+        "no_capacity",
+        [("a deadline 5 slots later", 8)],
+    )
+    taken_with_every_change(result, told)
+
+
+def test_another_type_of_machines():
+    """The v100s are full to slot 7, the a100s are free: a job that takes v100s alone must end in slot 3, and would as soon
+    as it takes a100s. One that fits no machine of its type is told of the type that has room for it."""
+    cluster = Cluster(
+        (Machine({"gpu": 4}, name="v", type="v100"), Machine({"gpu": 4, "cpu": 8}, name="a", type="a100"))
+    )
+    own: dict[str, Any] = {"speeds": {"v100": 2.0}, "utility": Deadline(5.0, 3.0)}
+    jobs = [job("big", 32, 4, speeds={"v100": 1.0}), job("late", 4, 4, **own)]
+    jobs += [job("wide", 2, 1, worker={"gpu": 1, "cpu": 4}, **own)]
+    result = simulate(cluster, jobs, FREE, slots=10)
+    told = explain(result, "late")
+    also = change(told, "type a100")
+    assert (also.words, also.changes) == ("type a100 too, if as fast as v100", {"speeds": {"v100": 2.0, "a100": 2.0}})
+    assert (also.due, told.reason) == (3, "no_capacity")
+    taken_with_every_change(result, told)
+    told = explain(result, "wide")
+    assert told.reason == "infeasible_alone" and change(told, "type a100").due == 3
+    taken_with_every_change(result, told)
+
+
 def test_a_price_it_would_not_pay():
-    """8 GPU-slots at 1 against a worth of 4. Three are the most it gains by (four pay nothing): 37 % of 8 is 2.96."""
+    """8 GPU-slots at 1 against a worth of 4. Three are the most it gains by (four pay nothing): 37 % of 8 is 2.96. For all 8
+    the worth must be over 8: 4 times 1.02 to the 36th is 8.16 (the 35th: 8.00 as rounded, which pays nothing)."""
     one = job("a", 8, 4, utility=Deadline(4.0, 100.0))
     result = simulate(gpus(4), [one], PAID, slots=10)
     told = explain(result, "a")
@@ -139,9 +184,10 @@ def test_a_price_it_would_not_pay():
     assert (told.best.worth, told.best.cost, told.best.payoff) == pytest.approx((4.0, 8.0, -4.0))
     (price,) = told.prices
     assert (price.resource, price.price, price.cost, price.full) == pytest.approx(("gpu", 1.0, 8.0, 0.0))
-    assert told.smaller is not None and told.smaller.words == "37 % of the work"
-    assert told.smaller.payoff == pytest.approx(1.0)
-    taken_with_the_change(result, told)
+    assert [one.words for one in told.changes] == ["a worth of at least 8.16 (now 4)", "37 % of the work"]
+    assert [one.payoff for one in told.changes] == pytest.approx([0.16, 1.0])
+    assert [one.exact for one in told.changes] == [True, False]
+    taken_with_every_change(result, told)
 
 
 def test_the_price_rises_with_what_is_taken():
@@ -153,16 +199,59 @@ def test_the_price_rises_with_what_is_taken():
     assert [(p.price, p.full) for p in told.prices] == [(pytest.approx(3.0), pytest.approx(0.5))]
 
 
-def test_the_least_change_comes_first():
-    """8 workers, 100 samples: where only 2 workers are taken it is told so; where only 30 samples are, 30 %."""
-    one, cluster = job("a", 100, 8), gpus(8)
-    narrow = least_change(one, cluster, lambda form: (1.0, 0) if form.widest <= 2 else None)
-    assert narrow is not None
-    assert (narrow.words, narrow.changes) == ("at most 2 workers", {"most": 2, "requested": 2})
-    short = least_change(one, cluster, lambda form: (1.0, 0) if form.work <= 30 else None)
-    assert short is not None
-    assert (short.words, short.changes) == ("30 % of the work", {"work": 30.0})
-    assert least_change(one, cluster, lambda form: None) is None
+def test_the_least_of_each_kind():
+    """8 workers, 100 samples, worth 100: a policy that takes 2 workers, 30 samples, a worth of 150 or 7 slots more. 100
+    times 1.02 to the 21st is 151.6, to the 20th 148.6."""
+    one, cluster = job("a", 100, 8, utility=Deadline(100.0, 4.0)), gpus(8)
+
+    def taken(form: Job) -> bool:
+        utility = form.utility
+        assert isinstance(utility, Deadline)
+        return form.widest <= 2 or form.work <= 30 or utility.value >= 150 or utility.slots >= 11
+
+    found = changes_of(ways_of(one, cluster, 20), lambda form: (1.0, 5) if taken(one.but(**form.changes)) else None)
+    assert {each.words: dict(each.changes) for each in found} == {
+        "a worth of at least 151.6 (now 100)": {"utility": Deadline(151.6, 4.0)},
+        "a deadline 7 slots later": {"utility": Deadline(100.0, 11.0)},
+        "at most 2 workers": {"most": 2, "requested": 2},
+        "30 % of the work": {"work": 30.0},
+    }
+    assert changes_of(ways_of(one, cluster, 20), lambda form: None) == ()
+
+
+def test_a_policy_of_anybodys_is_asked_through_its_arrivals():
+    """A policy that promises whoever asks for at most 3 workers of its 8 GPUs, and keeps what it knows of all jobs from its
+    start in a table of its own: 4 workers are refused, 3 are taken, and the asking leaves no trace."""
+
+    class Session:
+        def __init__(self, run: Execution) -> None:
+            self.run, self.wide = run, [arrays.widest for arrays in run.arrays]
+
+        def arrive(self, j: int) -> None:
+            state = ADMITTED if self.wide[j] <= 3 else REFUSED
+            self.run.decide(
+                j, state, "" if state == ADMITTED else "no_capacity", worth=7.0, cost=2.0, due=self.run.now + 4
+            )
+
+        def slot(self) -> None: ...
+
+        def finished(self, job: int) -> None: ...
+
+        def unfinished(self, job: int) -> None: ...
+
+    class Narrow:
+        label, colour, promises = "Narrow", "#000000", True
+
+        def start(self, run: Execution, seed: int) -> Session:
+            return Session(run)
+
+    result = simulate(
+        gpus(8), [job("a", 4, 2), job("b", 4, 4, arrival=2), job("c", 4, 4, arrival=2)], Narrow(), slots=10
+    )
+    told = explain(result, "b")
+    assert [(one.words, one.payoff, one.due) for one in told.changes] == [("at most 3 workers", 5.0, 6)]
+    assert "It would have been promised on arrival with at most 3 workers, done by slot 6." in told.text()
+    assert (explain(result, "a").changes, explain(result, "a").tried) == ((), False)
 
 
 # Waiting
@@ -225,9 +314,10 @@ def test_what_a_policy_without_promises_would_not_refuse(policy):
     for name in ("wide", "long"):
         told = explain(result, name)
         assert told.told[0].state == REFUSED
-        assert told.smaller is not None and told.smaller.payoff is None
-        other = again(result, name, told.smaller.changes)
-        assert other.decisions[[one.id for one in other.jobs].index(name)][0].state != REFUSED
+        assert told.changes and {one.payoff for one in told.changes} == {None}
+        for one in told.changes:
+            other = again(result, name, one.changes)
+            assert other.decisions[[job.id for job in other.jobs].index(name)][0].state != REFUSED
 
 
 # On whole runs
@@ -250,9 +340,9 @@ def test_every_suggestion_holds_in_a_new_run(crowded):
     suggested = 0
     for one, log in zip(crowded.jobs, crowded.decisions, strict=True):
         told = explain(crowded, one.id)
-        assert (told.smaller is None) or log[0].state != ADMITTED
-        if told.smaller is not None and suggested < 6:
-            taken_with_the_change(crowded, told)
+        assert not told.changes or log[0].state != ADMITTED
+        if told.changes and suggested < 6:
+            taken_with_every_change(crowded, told)
             suggested += 1
     assert suggested >= 3
 
@@ -315,3 +405,30 @@ def test_a_run_that_does_not_repeat_is_refused():
     other = replace(result, policy=placers.PDORS(prices=prices.Fixed({"gpu": 1000.0})))
     with refused("policy.repeat", "'a'"):
         explain(other, "b")
+
+
+def test_a_session_that_cannot_be_copied_is_refused():
+    """One holds a lock; another reaches the run from inside a function, past any copy."""
+
+    class Session:
+        def __init__(self, run: Execution, held: object) -> None:
+            self.arrive, self.held = lambda j: run.decide(j, REFUSED, "no_capacity"), held
+
+        def slot(self) -> None: ...
+
+        def finished(self, job: int) -> None: ...
+
+        def unfinished(self, job: int) -> None: ...
+
+    @dataclass(frozen=True)
+    class Refusing:
+        held: object
+        label: str = "Refusing"
+        colour: str = "#000000"
+
+        def start(self, run: Execution, seed: int) -> Any:
+            return Session(run, self.held() if callable(self.held) else self.held)
+
+    for held in (Lock, None):
+        with refused("policy.copy", "Refusing"):
+            explain(simulate(gpus(2), [job("a", 1, 1)], Refusing(held), slots=5), "a")

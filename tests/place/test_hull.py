@@ -38,7 +38,7 @@ def work_of(arrays: JobArrays, cells: np.ndarray) -> float:
     done = 0.0
     for t in np.unique(cells[:, 0]):
         here = cells[cells[:, 0] == t]
-        done += (arrays.together if len(here) == 1 else arrays.apart)[here[:, 2].sum()]
+        done += (arrays.together if len(here) == 1 else arrays.apart)[0][here[:, 2].sum()]
     return done
 
 

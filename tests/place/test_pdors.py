@@ -261,15 +261,19 @@ def test_restarts_are_counted_and_cost(seed: int):
 
 
 def test_a_late_job_is_planned_on_around_what_was_promised_since():
-    """First says 2 and needs 3; second was promised slots 2 and 3 meanwhile: first gets slot 4, and both finish."""
+    """First says 2 and needs 3; second was promised slots 2 and 3 meanwhile: first gets slot 4, and both finish.
+
+    Where its pace is seen after slot 0, it has slot 2 before the second comes."""
     jobs = [job("first", work=2.0, actual=1.5), job("second", 1, 2.0)]
-    result = simulate(ONE, jobs, placers.PDORS(backfill=False), slots=8)
-    assert result.finish.tolist() == [4, 3]
+    for pace, finish in (("unseen", [4, 3]), ("seen", [2, 4])):
+        result = simulate(ONE, jobs, placers.PDORS(backfill=False), slots=8, pace=pace)
+        assert result.finish.tolist() == finish
 
 
 def test_a_late_job_that_finds_no_room_is_told():
     """The other has the last two slots: no longer promised, pending for lack of capacity."""
-    tight = simulate(ONE, [job("a", work=2.0, actual=1.5), job("b", 1, 2.0)], placers.PDORS(), slots=4)
+    jobs = [job("a", work=2.0, actual=1.5), job("b", 1, 2.0)]
+    tight = simulate(ONE, jobs, placers.PDORS(), slots=4, pace="unseen")
     assert told(tight, 0) == [(0, "admitted", ""), (2, "pending", "no_capacity")]
     assert tight.finish.tolist() == [-1, 3]
 
@@ -290,7 +294,10 @@ def test_wrong_durations_leave_sound_schedules(seed: int, actual: float):
 def test_early_finishes_open_slots_that_were_promised():
     """Two say four slots of six on one gpu; the first needs two: the second, come at 1, is promised and done by 5."""
     jobs = [job("first", work=4.0, actual=0.5), job("second", 1, 4.0)]
-    result = simulate(ONE, jobs, placers.PDORS(prices=prices.Fixed({"gpu": 0.1})), slots=6)
+    policy = placers.PDORS(prices=prices.Fixed({"gpu": 0.1}))
+    seen = simulate(ONE, jobs, policy, slots=6)  # what the first does not need is free from slot 2 on, at slot 1
+    assert told(seen, 1) == [(1, "admitted", "")] and seen.finish.tolist() == [1, 5]
+    result = simulate(ONE, jobs, policy, slots=6, pace="unseen")
     assert told(result, 1) == [(1, "pending", "no_capacity"), (2, "lent", ""), (3, "admitted", "")]
     assert result.finish.tolist() == [1, 5]
 
@@ -372,7 +379,13 @@ def test_caution_plans_for_more_than_a_job_states():
     late = Job("late", 0, 2.0, 1, 1.0, {"gpu": 1}, Deadline(10.0, 2), actual=1.25)
     next_one = Job("next", 1, 1.0, 1, 1.0, {"gpu": 1}, Deadline(5.0, 1))
     trusting, cautious = (
-        simulate(cluster, [late, next_one], placers.PDORS(prices=prices.Fixed(), backfill=False, caution=c), slots=8)
+        simulate(
+            cluster,
+            [late, next_one],
+            placers.PDORS(prices=prices.Fixed(), backfill=False, caution=c),
+            slots=8,
+            pace="unseen",
+        )
         for c in (1.0, 1.25)
     )
     assert trusting.utility == 5.0 and trusting.finish.tolist() == [3, 2]
@@ -393,3 +406,27 @@ def test_the_old_keyword_of_packing_is_taken_with_a_warning():
         old = placers.PDORS(placer="rounding")
     assert old == placers.PDORS(packing="rounding")
     assert replace(old, replan=3).packing == "rounding"
+
+
+def test_a_job_found_longer_goes_on_beyond_its_date_only_if_that_pays():
+    """It says two slots and needs four: nothing after slot 1, or 8, 7, 6, 5 in slots 0 to 3 and so on. Another comes in
+    slot 1 for that slot alone: it has it where the first one waits, and the first is done on lent slots."""
+    other = Job("other", 1, 1.0, 1, 1.0, {"gpu": 1}, Deadline(5.0, 0))
+    policy = placers.PDORS(prices=prices.Fixed({"gpu": 0.1}))
+    for utility, finish, then in (
+        (Deadline(10.0, 1), [4, 1], [(1, "pending", "no_capacity"), (2, "lent", "")]),
+        (Linear(8.0, 8), [3, 4], [(1, "admitted", "")]),
+    ):
+        first = Job("first", 0, 2.0, 1, 1.0, {"gpu": 1}, utility, actual=2.0)
+        result = simulate(ONE, [first, other], policy, slots=8)
+        assert result.finish.tolist() == finish
+        assert told(result, 0) == [(0, "admitted", ""), *then]
+        assert result.certificate().passed
+
+
+def test_what_a_shorter_job_gives_back_is_promised_to_others_at_once():
+    """Four slots said, two needed, seen after the first: the one that comes in slot 1 is promised slots 2 and 3."""
+    jobs = [job("short", work=4.0, actual=0.5), Job("next", 1, 2.0, 1, 1.0, {"gpu": 1}, Deadline(5.0, 2))]
+    result = simulate(ONE, jobs, placers.PDORS(backfill=False), slots=8)
+    assert result.finish.tolist() == [1, 3] and result.due(1) == 3
+    assert simulate(ONE, jobs, placers.PDORS(backfill=False), slots=8, pace="unseen").utility < result.utility

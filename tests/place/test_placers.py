@@ -39,8 +39,8 @@ def gpus(*machines: int) -> Cluster:
     return Cluster(tuple(Machine({"gpu": n}, name=f"m{k}") for k, n in enumerate(machines)))
 
 
-def run(cluster: Cluster, jobs: list[Job] | Workload, policy: Placer, slots: int = 40) -> Result:
-    return simulate(cluster, jobs, policy, slots=slots)
+def run(cluster: Cluster, jobs: list[Job] | Workload, policy: Placer, slots: int = 40, pace: str = "seen") -> Result:
+    return simulate(cluster, jobs, policy, slots=slots, pace=pace)
 
 
 def widths(result: Result, slot: int) -> dict[int, int]:
@@ -326,13 +326,14 @@ def test_two_runs_are_equal_to_the_last_bit(policy: Placer):
     assert one.decisions == other.decisions
 
 
+@pytest.mark.parametrize("pace", ["seen", "unseen"])
 @pytest.mark.parametrize("policy", SLOTWISE, ids=lambda p: p.label)
-def test_nobody_knows_the_true_work_beforehand(policy: Placer):
+def test_nobody_knows_the_true_work_beforehand(policy: Placer, pace: str):
     """Jobs that turn out three times as long: the same schedule to the end of the slot in which it first shows."""
     cluster, jobs, slots = variant("small")
     longer = Workload(tuple(one.but(actual=3.0) for one in jobs))
-    one, other = run(cluster, jobs, policy, slots), run(cluster, longer, policy, slots)
-    shows = int(one.finish[one.finish >= 0].min())
+    one, other = (run(cluster, some, policy, slots, pace) for some in (jobs, longer))
+    shows = int(one.finish[one.finish >= 0].min()) if pace == "unseen" else int(one.schedule[:, 1].min())
     before = [r.schedule[r.schedule[:, 1] <= shows] for r in (one, other)]
     assert len(before[0]) and np.array_equal(*before)
     assert not np.array_equal(one.finish, other.finish)
@@ -399,4 +400,4 @@ def test_an_unknown_name_is_refused_with_the_nearest():
 
 
 def test_every_policy_has_its_own_name_and_colour():
-    assert len({p.label for p in placers.ALL}) == len({p.colour for p in placers.ALL}) == len(placers.ALL) == 7
+    assert len({p.label for p in placers.ALL}) == len({p.colour for p in placers.ALL}) == len(placers.ALL) == 10

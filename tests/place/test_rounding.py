@@ -163,7 +163,7 @@ def test_the_plan_costs_what_its_cells_cost_and_does_the_work():
             taken = workers[:, None] * arrays.worker + servers[:, None] * arrays.server
             assert (taken <= free(planner, t)[machines]).all()
             cost += float((taken * prices(planner, t)[machines]).sum())
-            work += (arrays.together if len(machines) == 1 else arrays.apart)[workers.sum()]
+            work += (arrays.together if len(machines) == 1 else arrays.apart)[0][workers.sum()]
         assert found.cost == approx(cost, rel=1e-9)
         assert work >= job.work * (1 - 1e-8)
         assert found.worth == approx(job.utility(found.last))

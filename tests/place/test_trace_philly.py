@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from equipoise.place import traces
-from equipoise.place.job import Job, Workload
+from equipoise.place.job import Job, Sigmoid, Unstated, Workload
+from equipoise.place.scene import read_scene
+from equipoise.place.spec import SceneSpec
 from refusals import refused
 
 HEADER = "timestamp,duration,num_gpus,gpu_time,cluster\n"
@@ -129,17 +131,24 @@ def test_a_row_that_cannot_be_a_job_is_counted_with_its_line_and_reason(tmp_path
 
 def test_a_row_more_changes_no_other_jobs_draws(tmp_path):
     """Draws belong to lines: utilities without size, and the profiles, stay when a row is added at the end."""
-    both = [traces.philly(written(tmp_path, HEADER + text), sized_utility=False) for text in (ROWS, ROWS + ROWS)]
+    given = {"sized_utility": False, "worth": "drawn"}
+    both = [traces.philly(written(tmp_path, HEADER + text), **given) for text in (ROWS, ROWS + ROWS)]
     few, many = (by_id(workload) for workload in both)
     assert all(many[name] == job for name, job in few.items())
 
 
 def test_the_seed_decides_worth_and_model_and_the_note_says_so(tmp_path):
-    """The same seed gives the same jobs; another, other utilities for the same arrivals."""
+    """The same seed gives the same jobs; another, other utilities for the same arrivals. Nothing is stated unless asked."""
     path = written(tmp_path, HEADER + ROWS)
-    assert traces.philly(path, seed=3).jobs == traces.philly(path, seed=3).jobs
-    assert [j.utility for j in traces.philly(path, seed=3)] != [j.utility for j in traces.philly(path, seed=4)]
-    assert "utilities synthesised, seed 3" in traces.philly(path, seed=3).note
+    three, again, four = (traces.philly(path, seed=seed, worth="drawn") for seed in (3, 3, 4))
+    assert three.jobs == again.jobs
+    assert [j.utility for j in three] != [j.utility for j in four]
+    assert "utilities synthesised, seed 3" in three.note
+    bare = traces.philly(path, seed=3)
+    assert {job.utility for job in bare} == {Unstated()} and "synthesised" not in bare.note
+    assert [job.but(utility=Unstated()) for job in three] == [*bare]
+    with refused("unknown", "'draw'"):
+        traces.philly(path, worth="draw")
 
 
 @pytest.mark.parametrize(
@@ -220,3 +229,18 @@ def test_calendar_weeks_hold_the_specs_jobs(real, day, count):
     first = (datetime.fromisoformat(day) - datetime.fromisoformat(real.start)).days * 144
     week = real.between(first, first + 7 * 144)
     assert sum(slots(job) <= 288 * (1 + 1e-9) for job in week) == count
+
+
+def test_a_run_states_nothing_of_a_trace_unless_its_settings_say_so(tmp_path):
+    """Today nothing is stated; a config.yaml of 0.1.0, which has no version, drew utilities, and still does."""
+    path = written(tmp_path, HEADER + ROWS)
+    spec = SceneSpec(jobs=str(path), machines=2)
+    (tmp_path / "new.yaml").write_text(spec.to_yaml())
+    (tmp_path / "old.yaml").write_text(f"jobs: {path}\nmachines: 2\n")
+    kinds = []
+    for name in ("new.yaml", "old.yaml"):
+        jobs = read_scene(SceneSpec.from_yaml(tmp_path / name), history=False).jobs
+        kinds.append({type(job.utility) for job in jobs})
+    assert kinds == [{Unstated}, {Sigmoid}]
+    with refused("input", "--no-sized-utility", "--worth drawn"):
+        read_scene(SceneSpec(jobs=str(path), machines=2, sized_utility=False), history=False)

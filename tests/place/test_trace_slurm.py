@@ -68,7 +68,7 @@ def test_what_was_requested_stands_in_for_what_was_allocated_and_shares_are_roun
 
 def test_steps_belong_to_their_job_and_the_note_counts_them(tmp_path):
     """Four jobs, two steps, nothing skipped."""
-    workload = traces.slurm(written(tmp_path, EXPORT))
+    workload = traces.slurm(written(tmp_path, EXPORT), worth="drawn")
     assert (len(workload), workload.skipped) == (4, ())
     assert "2 job steps left out" in workload.note and "utilities synthesised, seed 0" in workload.note
     assert workload.start == "2024-03-01T00:00:00"
@@ -162,3 +162,45 @@ def test_other_times_are_not_taken(text):
     """A bare number could be anything."""
     with pytest.raises(Unmappable):
         elapsed(text)
+
+
+LIMITS = "JobID|User|Submit|ElapsedRaw|Timelimit|NCPUS|State\n"
+
+
+def test_a_job_states_its_limit_and_takes_what_elapsed(tmp_path):
+    """Two hours asked, half an hour taken: 12 slots stated, a quarter of them true. Killed at its limit of an hour, 20
+    seconds late: all of 6. Without a limit, or with its partition's: what it took, three slots, and the note counts them."""
+    cells = {
+        "1": "ann|2024-03-01T00:00:00|1800|02:00:00|1|COMPLETED",
+        "2": "bob|2024-03-01T00:00:00|3620|01:00:00|1|TIMEOUT",
+        "3": "bob|2024-03-01T00:00:00|1800|UNLIMITED|1|COMPLETED",
+        "4": "|2024-03-01T00:00:00|1800|Partition_Limit|1|COMPLETED",
+        "5": "|2024-03-01T00:00:00|1800|1-00:00:00|1|CANCELLED by 7",
+    }
+    path = written(tmp_path, LIMITS + "".join(f"{id}|{rest}\n" for id, rest in cells.items()))
+    found = jobs(path)
+    told = {id: (job.user, job.work / job.rate(1, together=True), job.actual) for id, job in found.items()}
+    assert told == {
+        "slurm-1": ("ann", 12.0, 0.25),
+        "slurm-2": ("bob", 6.0, 1.0),
+        "slurm-3": ("bob", 3.0, 1.0),
+        "slurm-4": ("", 3.0, 1.0),
+        "slurm-5": ("", 144.0, pytest.approx(1 / 48)),
+    }
+    assert "2 of 5 jobs have no Timelimit" in traces.slurm(path).note
+
+
+def test_minutes_of_a_limit_go_before_its_text(tmp_path):
+    """TimelimitRaw is in minutes: 120 are 12 slots."""
+    text = "JobID|Submit|ElapsedRaw|TimelimitRaw|Timelimit|NCPUS\n9|2024-03-01T00:00:00|1800|120|whatever|1\n"
+    job = jobs(written(tmp_path, text))["slurm-9"]
+    assert (job.work, job.actual) == (12.0, 0.25)
+
+
+@pytest.mark.parametrize("limit", ["soon", "00:00", "9000-00:00:00"])
+def test_a_limit_that_is_no_time_is_counted_with_its_line(tmp_path, limit):
+    """Beside a good row: words, none at all, and more than twenty years."""
+    rest = "2024-03-01T00:00:00|1800|{}|1|COMPLETED\n"
+    workload = traces.slurm(written(tmp_path, LIMITS + "1|a|" + rest.format("01:00:00") + "2|a|" + rest.format(limit)))
+    assert len(workload) == 1 and [skip.line for skip in workload.skipped] == [3]
+    assert "Timelimit is" in workload.skipped[0].reason

@@ -31,7 +31,7 @@ def test_two_jobs_by_hand(tmp_path):
     assert (one.requested, one.worker, two.requested) == (4, {"cpu": 1000}, 16)
     assert two.worker == {"cpu": 1000, "memory": 2**20 * 1000}
     assert [one.work / one.rate(4, together=t) for t in (True, False)] == pytest.approx([2, 2])
-    assert "utilities synthesised" in workload.note
+    assert "states no worth" in workload.note
 
 
 def test_without_a_start_time_slot_0_is_the_files_zero(tmp_path):

@@ -94,7 +94,7 @@ def test_the_full_width_loses_nothing_to_the_floor():
     for seed, job in enumerate(synthetic(30, seed=2, slots=50)):
         arrays, units = arrays_of(job, cluster), 7 + 13 * seed
         quantum = quantum_of(arrays, 1.0, job.work, units)
-        assert gain_of(arrays, 1.0, quantum, SPREAD, arrays.widest) * quantum == approx(arrays.apart[-1], rel=1e-9)
+        assert gain_of(arrays, 1.0, quantum, SPREAD, arrays.widest) * quantum == approx(arrays.apart[0, -1], rel=1e-9)
         assert job.work / quantum >= units - 1e-6
 
 

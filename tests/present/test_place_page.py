@@ -271,7 +271,7 @@ def test_gains_and_losses_of_two_jobs() -> None:
     text = page(hand_made(other, fifo))
     read = words(text)
     assert "What you would have gained over FIFO, and which jobs lost" in read
-    assert "Other −88 −59.5 % −1 1 1 0" in read
+    assert "Other −1 −1 +1.50 −88 −59.5 % 1 1 0" in read  # slowdowns 1 and 3 against 6, to the end, and 1
     assert "Other instead of FIFO: utility −88; 1 job gained, 1 lost" in read
     lost, gained = read.split("Jobs that lost most")[1].split("Jobs that gained most")
     assert "job-0 0 100 0 0 not refused: priced out" in lost
@@ -285,7 +285,7 @@ def test_another_baseline_can_be_asked_for() -> None:
     cluster = Cluster((Machine({"gpu": 1}),))
     fifo = by_hand(Named("FIFO"), cluster, [[0, 0, 0, 1, 0], [1, 2, 0, 1, 0]], [0, 2])
     other = by_hand(Named("Other"), cluster, [[1, 0, 0, 1, 0]], [-1, 0])
-    assert "FIFO +88 +146.7 % +1 1 1 0" in words(page(replace(hand_made(other, fifo), asked_baseline="Other")))
+    assert "FIFO +1 +1 −1.50 +88 +146.7 % 1 1 0" in words(page(replace(hand_made(other, fifo), asked_baseline="Other")))
 
 
 def test_policies_of_one_colour_are_told_apart(html: str) -> None:

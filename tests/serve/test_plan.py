@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from equipoise.place import Cluster, Machine
+from equipoise.place.job_spec import plain_job
 from equipoise.serve.plan.decide import Conflict, NotFound, Scheduler, opening
 from equipoise.serve.plan.machines import Machines
 from equipoise.serve.plan.state import State
@@ -58,6 +59,18 @@ def test_three_jobs_on_two_machines():
     desk.ask.tick(4)
     assert desk.what(c) == ("finished", "") and desk.state.over[c].finish == 3
     assert desk.state.jobs == {}
+
+
+def test_who_submits_and_how_much_it_counts_is_kept():
+    """In the job, and in the log it is restored from; a job that says nothing counts once, of nobody."""
+    plan = Desk(1)
+    told, silent = plan.submit(1, 1.0, user="ann", priority=2.5), plan.submit(1, 1.0)
+    assert [(plan.state.jobs[id].job.user, plan.state.jobs[id].job.priority) for id in (told, silent)] == [
+        ("ann", 2.5),
+        ("", 1.0),
+    ]
+    written = plain_job(plan.state.jobs[told].job)
+    assert (written["user"], written["priority"]) == ("ann", 2.5)
 
 
 def test_on_a_real_clock_a_job_starts_with_the_next_slot():
@@ -346,3 +359,16 @@ def test_who_waits_behind_a_crowd_that_does_not_fit_is_asked_too():
         desk.ask.room_again()
     assert desk.what(modest)[0] == "admitted"
     assert desk.what(there)[0] == "admitted"
+
+
+def test_a_job_is_planned_on_the_type_that_it_is_fastest_on():
+    """Four worker-hours at factor 2 on two new GPUs last one slot. Before the type is there, it is a slip of the pen; the
+    service that is started again from its snapshot knows types and speeds."""
+    desk = Desk(2)
+    with refused("unknown", "a100"):
+        desk.submit(2, 2, speeds={"a100": 2})
+    desk.ask.add_machines({"name": "new", "type": "a100", "capacity": {"gpu": 2}})
+    fast, table = (desk.submit(2, 2, speeds=speeds) for speeds in ({"a100": 2}, {"a100": [1 / HOUR, 2 / HOUR]}))
+    assert desk.held(fast) == [(0, "new", 2)] and desk.held(table) == [(1, "new", 2), (2, "new", 2)]
+    again = Machines.restored(desk.state.machines.plain(), 0)
+    assert again.cluster.types == ("", "a100") and desk.state.jobs[fast].job.speeds == {"a100": 2.0}

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ import typer
 from equipoise.cli.options import Address, File, Json, Out, Spread, Workers, application, spreading, with_options
 from equipoise.cli.output import LINE_SECONDS, Meter, metered, naming_faults, run_folder, show_choices, tell, warn
 from equipoise.errors import InputError
-from equipoise.place.spec import BoundSpec, PlaceSpec, PricedSpec, SceneSpec, SweepSpec
+from equipoise.place.spec import BoundSpec, PlaceSpec, PricedSpec, SceneSpec, SweepSpec, WhatIfSpec
 
 if TYPE_CHECKING:
     from equipoise.place.compare import PlaceComparison, Progress
@@ -29,7 +30,7 @@ app = application(DEFAULT)
 Jobs = Annotated[
     str | None, typer.Argument(help="Jobs: YAML, JSON or CSV of our own format, or a trace.", metavar="JOBS")
 ]
-Run = Annotated[Path | None, typer.Option(help="A run folder: explain what was decided in it.", metavar="FOLDER")]
+Run = Annotated[Path | None, typer.Option(help="A run folder: its jobs, cluster and first policy.", metavar="FOLDER")]
 Chosen = dict[str, object]
 
 
@@ -60,6 +61,7 @@ def compare(
     from equipoise.present.place import summary
 
     spec = PlaceSpec.read(config, _with_jobs(chosen, jobs))
+    _say_if_compiling(quiet=json)
     scene = spec.build()
     with (
         run_folder(out, "place", spec) as folder,
@@ -140,6 +142,9 @@ def verify(
         Path | None,
         typer.Option(help="What is claimed of it: job,finish. (default: outcomes.csv beside it)", metavar="FILE"),
     ] = None,
+    calendar: Annotated[
+        Path | None, typer.Option(help="What jobs could not have. (default: calendar.yaml beside it)", metavar="FILE")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Certify a schedule made by anybody: capacity, ratio, arrival; work and locality where finishes are claimed."""
@@ -148,7 +153,7 @@ def verify(
     from equipoise.place.from_files import verify_schedule
     from equipoise.present.place import verified_numbers
 
-    files = {"jobs": jobs, "cluster": cluster, "claims": claims}
+    files = {"jobs": jobs, "cluster": cluster, "claims": claims, "calendar": calendar}
     document = verify_schedule(schedule, slots=slots, horizon=horizon, slot=slot, **files)
     tell(document, json, *verified_numbers(document))
 
@@ -164,22 +169,33 @@ def explain(
     json: Json = False,
 ) -> None:
     """Why a job waited or was refused: the prices it met, its best schedule, when it would fit, what would be admitted."""
-    if run is not None and config is not None:
-        raise InputError("--run and --config are both given; keep one: a run folder holds its config.yaml")
-    if run is not None and not (run / "config.yaml").is_file():
-        raise InputError(f"{run}: no run folder of place: it has no config.yaml")
-    if run is None and config is None:
-        chosen = {"policy": "pdors"} | chosen
     from equipoise.document import Document
     from equipoise.place.explain import explain
 
-    asked = PlaceSpec.read(run / "config.yaml" if run is not None else config, _with_jobs(chosen, jobs))
+    asked = PlaceSpec.read(*_of_one(chosen, jobs, run, config))
     spec = asked.model_copy(update={"policy": asked.policy[:1], "bound": False, "baseline": None})
     scene = asked.build()
     scene.refuse_unknown_job(job)
     alone = replace(scene, placers=scene.placers[:1], baseline=scene.placers[0].label, bound=False)
     found = explain(_compared(alone, quiet=json).results[0], job)  # a run repeats exactly
     tell(Document("place explain", found.as_dict(), config=spec.plain()), json, last=found.text())
+
+
+@app.command("whatif")
+@with_options(WhatIfSpec)
+def whatif(
+    chosen: Chosen, jobs: Jobs = None, run: Run = None, config: File = None, out: Out = Path("runs"), json: Json = False
+) -> None:
+    """One more machine, or another policy: what changes, and for whom? `--add 1 --machine a100`, `--instead fifo`."""
+    from equipoise.place.whatif import whatif
+    from equipoise.present.place import whatif_blocks
+
+    spec = WhatIfSpec.read(*_of_one(chosen, jobs, run, config))
+    with run_folder(out, "place-whatif", spec, spec.policy) as folder:
+        found = whatif(spec, compared=partial(_compared, quiet=json))
+        found.save(folder, report=False)
+    document = found.document()
+    tell(document, json, *whatif_blocks(document), last=folder / "result.json")
 
 
 @app.command("calibrate")
@@ -243,16 +259,31 @@ def _with_jobs(chosen: Chosen, jobs: str | None) -> Chosen:
     return chosen | {"jobs": jobs}
 
 
+def _of_one(chosen: Chosen, jobs: str | None, run: Path | None, config: Path | None) -> tuple[Path | None, Chosen]:
+    """The settings of a run folder, or else of one policy."""
+    if run is not None and config is not None:
+        raise InputError("--run and --config are both given; keep one: a run folder holds its config.yaml")
+    if run is not None and not (run / "config.yaml").is_file():
+        raise InputError(f"{run}: no run folder of place: it has no config.yaml")
+    if run is None and config is None:
+        chosen = {"policy": "pdors"} | chosen
+    return run / "config.yaml" if run is not None else config, _with_jobs(chosen, jobs)
+
+
 def _compared(scene: PlaceScene, *, quiet: bool, workers: int | None = 1) -> PlaceComparison:
     """Compare with progress; a fault inside a user's policy becomes one line that names the place in her file."""
+    _say_if_compiling(quiet=quiet)
+    files = [] if scene.spec is None else scene.spec.policy
+    with naming_faults(files), metered("comparing", "slot", None, quiet=quiet) as meter:
+        return scene.compare(progress=_shown(meter), workers=workers)
+
+
+def _say_if_compiling(*, quiet: bool) -> None:
     from equipoise.place import planner
 
     home = Path(str(planner.__file__)).parent
     if not quiet and os.access(home, os.W_OK) and not any(home.glob("__pycache__/*.nbi")):
         print("compiling, once after installing: a minute or two", file=sys.stderr, flush=True)
-    files = [] if scene.spec is None else scene.spec.policy
-    with naming_faults(files), metered("comparing", "slot", None, quiet=quiet) as meter:
-        return scene.compare(progress=_shown(meter), workers=workers)
 
 
 def _shown(meter: Meter) -> Progress:

@@ -12,8 +12,9 @@ from equipoise.errors import InputError, said_of
 from equipoise.kernels import Floats
 from equipoise.linear_program import run, solver_of
 from equipoise.place.bound_lp import Program, Window, apart, demands, fitting, pools_of, together, windows_of
-from equipoise.place.cluster import Cluster
+from equipoise.place.cluster import Cluster, is_device
 from equipoise.place.job import Job, Workload
+from equipoise.units import MILLI
 
 
 @dataclass(frozen=True)
@@ -114,9 +115,9 @@ def duals(
 # The true optimum of a few jobs on a few machines, as an integer program.
 #
 # For job j in slot t, on machine h: w, s workers and servers kept together there, allowed by the binary m; v, x workers and
-# servers apart, allowed by the binary o; e the part of the work done; y_c = 1 if the job completes in slot c.
+# servers apart, allowed by the binary o of the machine's type; e the part of the work done; y_c = 1 if it completes in c.
 #
-#     maximise sum u_jc y_jc,   sum_c y_jc <= 1,   sum_h m_jht + o_jt <= sum_{c >= t} y_jc
+#     maximise sum u_jc y_jc,   sum_c y_jc <= 1,   sum_h m_jht + sum o_jt <= sum_{c >= t} y_jc
 #     w_jht <= (widest together on h) m_jht,   w_jht <= gamma s_jht
 #     sum_h v_jht <= (widest) o_jt,   sum_h v_jht <= gamma sum_h x_jht
 #     e_jt <= rate of the width used, by the lines through neighbouring widths: exact, for a rate is concave where it rises
@@ -181,6 +182,14 @@ def _refuse(job: Job) -> None:
             f"job {job.id!r} is faster between machines than inside one; exact=True assumes not. Use exact=False",
             code="bound.between",
         )
+    asked = [*job.worker.items(), *(job.server or {}).items()]
+    beyond = {
+        "states a table of rates": any(isinstance(speed, tuple) for speed in (job.speeds or {}).values()),
+        "is slower across racks": job.across is not None and job.across < job.between,
+        "asks for a part of a device": any(is_device(name) and amount % MILLI for name, amount in asked),
+    }
+    for what in (what for what, has in beyond.items() if has):
+        raise InputError(f"job {job.id!r} {what}; exact=True does not model it. Use exact=False", code="bound.exact")
 
 
 class ProgramRows:
@@ -222,9 +231,14 @@ class ProgramRows:
 
     def _job(self, w: Window, completing: dict[int, int]) -> None:
         job, worker_server = w.job, demands(self.cluster, w.job)
-        inner, outer = together(self.cluster, job), apart(self.cluster, job)
-        if job.server is None and (outer < 2 or job.rate(2, together=False) <= job.rate(1, together=False)):
-            outer = 0  # alone or slower apart: a single worker is together already
+        types = self.cluster.types
+        taken = [job.takes(name) for name in types]
+        inner = together(self.cluster, job) * np.array(taken)[self.cluster.entry_types]
+        outer = np.array([apart(self.cluster, job, on) if takes else 0 for on, takes in enumerate(taken)])
+        if job.server is None:  # alone or slower apart: a single worker is together already
+            outer[outer < 2] = 0
+            if job.rate(2, together=False) <= job.rate(1, together=False):
+                outer[:] = 0
         if job.server is None and job.rate(2, together=True) <= job.rate(1, together=True):
             inner = np.minimum(inner, 1)
         self._row([(y, 1.0) for y in completing.values()], 1.0)
@@ -233,15 +247,16 @@ class ProgramRows:
             together_columns, apart_columns, modes = self._slot(job, t, worker_server, inner, outer)
             self._row([(m, 1.0) for m in modes] + [(y, -1.0) for c, y in completing.items() if c >= t], 0.0)
             done.append(self._column(float("inf"), whole=False))
-            self._rate(w, done[-1], together_columns, apart_columns, max(int(inner.max()), outer))
+            self._rate(w, done[-1], together_columns, apart_columns, int(max(inner.max(), outer.max())))
             if t in completing:
                 finished = [(y, 1.0) for c, y in completing.items() if c <= t]
                 self._row(finished + [(e, -1.0) for e in done], 0.0)
 
     def _slot(
-        self, job: Job, t: int, demand: tuple[list[int], list[int] | None], inner: np.ndarray, outer: int
-    ) -> tuple[list[tuple[int, int]], tuple[list[int], int] | None, list[int]]:
-        """Columns of one slot: (workers, mode) on each machine that holds any; workers apart and their mode; all modes."""
+        self, job: Job, t: int, demand: tuple[list[int], list[int] | None], inner: np.ndarray, outer: np.ndarray
+    ) -> tuple[list[tuple[int, int, int]], list[tuple[list[int], int, int]], list[int]]:
+        """Columns of one slot: (workers, mode, type) on each machine that holds any; by type, workers apart and their mode;
+        all modes."""
         kept, modes = [], []
         gamma = job.workers_per_server
         for h in range(self.size):
@@ -254,21 +269,24 @@ class ProgramRows:
                     servers = self._column(job.servers(widest))
                     self._row([(workers, 1.0), (servers, -float(gamma))], 0.0)
                     self._take(t, h, servers, demand[1])
-                kept.append((workers, m))
+                kept.append((workers, m, int(self.cluster.machine_types[h])))
                 modes.append(m)
-        if not outer:
-            return kept, None, modes
-        o = self._column(1.0)
-        spread, serving = [self._column(outer) for _ in range(self.size)], []
-        for h, workers in enumerate(spread):
-            self._take(t, h, workers, demand[0])
-            if demand[1] is not None:
-                serving.append(self._column(job.servers(outer)))
-                self._take(t, h, serving[-1], demand[1])
-        self._row([(v, 1.0) for v in spread] + [(o, -float(outer))], 0.0)
-        if serving:
-            self._row([(v, 1.0) for v in spread] + [(x, -float(gamma)) for x in serving], 0.0)
-        return kept, (spread, o), [*modes, o]
+        apart = []
+        for on in np.flatnonzero(outer).tolist():
+            most, machines = int(outer[on]), np.flatnonzero(self.cluster.machine_types == on).tolist()
+            o = self._column(1.0)
+            spread, serving = [self._column(most) for _ in machines], []
+            for h, workers in zip(machines, spread, strict=True):
+                self._take(t, h, workers, demand[0])
+                if demand[1] is not None:
+                    serving.append(self._column(job.servers(most)))
+                    self._take(t, h, serving[-1], demand[1])
+            self._row([(v, 1.0) for v in spread] + [(o, -float(most))], 0.0)
+            if serving:
+                self._row([(v, 1.0) for v in spread] + [(x, -float(gamma)) for x in serving], 0.0)
+            apart.append((spread, o, on))
+            modes.append(o)
+        return kept, apart, modes
 
     def _take(self, t: int, h: int, column: int, demand: Sequence[int]) -> None:
         for r, amount in enumerate(demand):
@@ -276,19 +294,19 @@ class ProgramRows:
                 self.used.setdefault((t, h, r), []).append((column, amount))
 
     def _rate(
-        self, w: Window, done: int, kept: list[tuple[int, int]], spread: tuple[list[int], int] | None, widest: int
+        self,
+        w: Window,
+        done: int,
+        kept: list[tuple[int, int, int]],
+        apart: list[tuple[list[int], int, int]],
+        widest: int,
     ) -> None:
         """done <= slope * workers + level * mode, for the line through widths k and k + 1, of the one mode in use."""
         for k in [0] if w.job.server is not None else range(max(widest, 1)):
             entries = [(done, 1.0)]
-            lines = []
-            for inside in (True, False):
-                low, high = (w.job.rate(n, together=inside) / w.need for n in (k, k + 1))
-                lines.append((high - low, low - (high - low) * k))
-            slope, level = lines[0]
-            for workers, m in kept:
-                entries += [(workers, -slope), (m, -level)]
-            if spread is not None:
-                slope, level = lines[1]
-                entries += [(v, -slope) for v in spread[0]] + [(spread[1], -level)]
+            for inside, columns in ((True, [([v], m, on) for v, m, on in kept]), (False, apart)):
+                for workers, mode, on in columns:
+                    name = self.cluster.types[on]
+                    low, high = (w.job.rate(n, together=inside, type=name) / w.need for n in (k, k + 1))
+                    entries += [(v, low - high) for v in workers] + [(mode, (high - low) * k - low)]
             self._row(entries, 0.0)

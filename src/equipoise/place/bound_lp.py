@@ -1,9 +1,9 @@
 """The compact linear program: what all jobs could reach together, slot by slot, if machines and workers were divisible.
 
 Time is cut into periods q of `coarsen` slots (one slot each, unless that is too large). Job j may work in n_jq slots of
-period q, in the modes p of its shape (all together on one machine, apart, several widths): a mode does the part e_jp of its
-work in a slot and takes the part d_jpr of the cluster's resource r. With z_jqp the slots spent in a mode, y_jc the part of
-the job that completes in period c, worth u_jc (its first slot), the program is
+period q, in the modes p of its shape (on a type, together on one machine or apart, several widths): a mode does the part
+e_jp of its work in a slot and takes the part d_jpr of the cluster's resource r. With z_jqp the slots spent in a mode, y_jc
+the part of the job that completes in period c, worth u_jc (its first slot), the program is
 
     maximise sum u_jc y_jc    subject to    sum_c y_jc <= 1
     sum_{q <= c} e_jp z_jqp >= sum_{c' <= c} y_jc'       for every c: the work is done before it counts
@@ -50,6 +50,7 @@ class Window:
     share: Floats  # [modes] part of the work done in a slot
     workers: Floats  # [modes]
     servers: Floats  # [modes]
+    types: Ints  # [modes] of machines
 
     @property
     def end(self) -> int:
@@ -75,24 +76,27 @@ def windows_of(cluster: Cluster, workload: Workload, slots: int | None, horizon:
 
 def window_of(cluster: Cluster, index: int, job: Job, count: int) -> Window | None:
     """The job with `count` slots from its arrival, or None if it cannot complete in them or that is worth nothing."""
-    width, rate, servers = modes(cluster, job)
-    need = job.work * job.actual * (1.0 - ROUNDING)
-    if not len(rate) or need > count * rate[-1]:
+    found = [modes(cluster, job, on) for on in range(len(cluster.types))]
+    width, rate, servers = (np.concatenate(part) for part in zip(*found, strict=True))
+    types = np.repeat(np.arange(len(found)), [len(rates) for _, rates, _ in found])
+    need, fastest = job.work * job.actual * (1.0 - ROUNDING), rate.max(initial=0.0)
+    if not fastest > 0.0 or need > count * fastest:
         return None
-    earliest = max(0, math.ceil(need / rate[-1]) - 1)
+    earliest = max(0, math.ceil(need / fastest) - 1)
     worth = worth_over(job.utility.kind, *job.utility.parameters, 0, count)
     if not worth[earliest] > 0.0:
         return None
     kept = int(np.count_nonzero(worth > FAINT * worth[earliest]))
     faint = float(worth[kept]) if kept < count else 0.0
-    return Window(index, job, worth[:kept], faint, earliest, need, rate / need, width, servers)
+    return Window(index, job, worth[:kept], faint, earliest, need, rate / need, width, servers, types)
 
 
-def modes(cluster: Cluster, job: Job) -> tuple[Floats, Floats, Floats]:
-    """Workers, samples per slot and servers of the modes of which every width, together or apart, is a mix or worse."""
-    inner, outer = int(together(cluster, job).max()), apart(cluster, job)
-    points = [(*point, inner) for point in envelope(job, inner, together=True)]
-    points += [(*point, outer) for point in envelope(job, outer, together=False)]
+def modes(cluster: Cluster, job: Job, on: int) -> tuple[Floats, Floats, Floats]:
+    """Workers, samples per slot and servers of the modes of which every width on a type, together or apart, is a mix or
+    worse."""
+    inner, outer = int(together(cluster, job)[cluster.entry_types == on].max()), apart(cluster, job, on)
+    points = [(*point, inner) for point in envelope(job, inner, together=True, type=cluster.types[on])]
+    points += [(*point, outer) for point in envelope(job, outer, together=False, type=cluster.types[on])]
     hull: list[tuple[float, float, int]] = [(0.0, 0.0, 1)]
     for width, rate, limit in sorted(points, key=lambda p: (p[0], -p[1])):
         if rate <= hull[-1][1]:
@@ -110,46 +114,54 @@ def modes(cluster: Cluster, job: Job) -> tuple[Floats, Floats, Floats]:
     return workers, rates, workers * per_worker
 
 
-def envelope(job: Job, widest: int, *, together: bool) -> list[tuple[float, float]]:
+def envelope(job: Job, widest: int, *, together: bool, type: str = "") -> list[tuple[float, float]]:
     """(workers, samples per slot) whose concave hull from (0, 0) is nowhere below the rate of a whole width."""
-    if widest < 1:
+
+    def rate(width: int | float) -> float:
+        return job.rate(width, together=together, type=type)  # type: ignore[arg-type]  # corners lie between widths
+
+    if widest < 1 or not job.takes(type):
         return []
+    if not isinstance((job.speeds or {}).get(type, 1.0), float):
+        return [(float(w), rate(w)) for w in range(1, widest + 1)]
     if job.server is not None:
-        return [(float(widest), job.rate(widest, together=together))]
-    if widest == 1 or job.rate(2, together=together) <= job.rate(1, together=together):
-        return [(1.0, job.rate(1, together=together))]  # a second worker brings less than exchanging gradients costs
+        return [(float(widest), rate(widest))]
+    if widest == 1 or rate(2) <= rate(1):
+        return [(1.0, rate(1))]  # a second worker brings less than exchanging gradients costs
     # w / (A + B w) with A > 0 is concave: lines through neighbouring widths lie above it, and so do their corners
     for lines in range(2, EDGES + 1):
         starts = np.unique(np.r_[0, np.round(np.geomspace(1, widest - 1, lines - 1)).astype(np.int64)])
         if lines == 2:
             starts = np.array([0, widest - 1])
-        low, high = (np.array([job.rate(int(w) + k, together=together) for w in starts]) for k in (0, 1))
+        low, high = (np.array([rate(int(w) + k) for w in starts]) for k in (0, 1))
         slope, level = high - low, low - (high - low) * starts
         bend = slope[:-1] - slope[1:]
         corner = np.divide(level[1:] - level[:-1], bend, out=starts[1:].astype(float), where=bend > 1e-12 * slope[0])
         corner = np.r_[np.clip(corner, starts[:-1] + 1, starts[1:]), float(widest)]
         height = slope * corner + level
         height[:-1] = np.maximum(height[:-1], slope[1:] * corner[:-1] + level[1:])  # the higher line: never below
-        if (height <= (1.0 + CLOSE) * np.array([job.rate(w, together=together) for w in corner])).all():
+        if (height <= (1.0 + CLOSE) * np.array([rate(w) for w in corner])).all():
             break
     return list(zip(corner.tolist(), height.tolist(), strict=True))
 
 
 def together(cluster: Cluster, job: Job) -> Ints:
-    """The most workers one empty machine of each type holds together with their servers."""
+    """The most workers one empty machine of each entry holds together with their servers."""
     worker, server = demands(cluster, job)
     return np.array([_held(room, worker, server, job) for room in cluster.capacity.tolist()], dtype=np.int64)
 
 
-def apart(cluster: Cluster, job: Job) -> int:
-    """At most so many workers does the whole cluster hold: by machine without servers, and by its sum with them."""
+def apart(cluster: Cluster, job: Job, on: int) -> int:
+    """At most so many workers do all machines of a type hold: by machine without servers, and by their sum with them."""
     worker, server = demands(cluster, job)
-    rooms = cluster.capacity.tolist()
+    own = cluster.entry_types == on
+    rooms, counts = cluster.capacity[own].tolist(), cluster.counts[own].tolist()
+    total = [sum(n * c for n, c in zip(counts, column, strict=True)) for column in zip(*rooms, strict=True)]
     hosts = [min((c // a for c, a in zip(room, worker, strict=True) if a), default=0) for room in rooms]
     if server is not None and not any(fits(room, server) for room in rooms):
         return 0
-    by_machine = sum(m.count * n for m, n in zip(cluster.machines, hosts, strict=True))
-    return min(by_machine, _held([int(amount) for amount in cluster.total], worker, server, job))
+    by_machine = sum(count * n for count, n in zip(counts, hosts, strict=True))
+    return int(min(by_machine, _held(total, worker, server, job)))
 
 
 def demands(cluster: Cluster, job: Job) -> tuple[list[int], list[int] | None]:
@@ -207,13 +219,17 @@ def _entries(cluster: Cluster, windows: Sequence[Window], period: int) -> int:
 
 
 def pools_of(cluster: Cluster, windows: Sequence[Window]) -> list[NDArray[np.bool_]]:
-    """Sets of machine types to hold capacity in: all, and each that the workers or servers of some job are confined to."""
+    """Sets of entries of machines to hold capacity in: all, each type, and each that the workers or servers of some job are
+    confined to."""
     found = {(True,) * len(cluster.machines): None}
+    own = [cluster.entry_types == on for on in range(len(cluster.types))]
+    found |= {tuple(pool.tolist()): None for pool in own}
     for w in windows:
         for demand in demands(cluster, w.job):
             if demand is not None:
-                found[tuple(fits(room, demand) for room in cluster.capacity.tolist())] = None
-    return [np.array(pool) for pool in list(found)[:MOST_POOLS]]
+                hosts = np.array([fits(room, demand) for room in cluster.capacity.tolist()])
+                found |= {tuple((hosts & own[on]).tolist()): None for on in np.unique(w.types)}
+    return [np.array(pool) for pool in list(found)[: MOST_POOLS + len(own) - 1]]
 
 
 @dataclass(frozen=True)
@@ -383,8 +399,9 @@ def _capacity(cluster: Cluster, windows: Sequence[Window], pools: Sequence[NDArr
         for demand, number in zip(demands(cluster, w.job), (w.workers, w.servers), strict=True):
             if demand is not None:
                 hosts = np.array([fits(room, demand) for room in cluster.capacity.tolist()])
-                confined = np.array([not (hosts & ~pool).any() for pool in pools])
-                amount += number[:, None, None] * confined[:, None] * np.array(demand, dtype=float)
+                own = [hosts & (cluster.entry_types == on) for on in w.types]  # of each mode
+                confined = np.array([[not (mode & ~pool).any() for pool in pools] for mode in own])
+                amount += number[:, None, None] * confined[:, :, None] * np.array(demand, dtype=float)
         part = np.divide(amount, capacity, out=np.zeros_like(amount), where=capacity > 0)
         taken.append(part.reshape(len(w.share), -1))
     return capacity, np.concatenate(taken)

@@ -22,7 +22,7 @@ from equipoise.place.prices import Best, Fixed, Level, Prices
 from equipoise.place.prices._posted import Trial
 from equipoise.place.prices.bid import Scaled
 from equipoise.place.simulate import Placer
-from equipoise.place.spec import PLACERS, PLAIN, PRICED, PRICES, PlaceSpec, PricedSpec
+from equipoise.place.spec import PLACERS, PLAIN, PRICED, PRICES, RECOMMENDED, SEEN, PlaceSpec, PricedSpec
 from equipoise.registry import Choice, is_reference, make_reference
 from equipoise.spec import read_yaml
 
@@ -34,13 +34,13 @@ OWN_COLOURS = ("#9333ea", "#be185d", "#0f766e", "#a16207")
 
 def price_kinds(spec: PlaceSpec) -> list[str]:
     """The kinds of prices that its placers use, in order: pdors:bid is bid, oasis recalled."""
-    named = [name.partition(":") for name in spec.policy if not is_reference(name)]
+    named = [name.partition(":") for name in spec.policy if name != RECOMMENDED and not is_reference(name)]
     return [found for plain, _, kind in named if (found := _kind(spec, PLACERS.find(plain), kind))]
 
 
 def needs_history(kind: str) -> bool:
     """Whether prices of this kind come from past jobs."""
-    return kind == PRICED or kind in PRICES.names() and bool(PRICES.find(kind).facts.get("needs_history", True))
+    return kind == PRICED or (kind in PRICES.names() and bool(PRICES.find(kind).facts.get("needs_history", True)))
 
 
 def _kind(spec: PricedSpec, choice: Choice, asked: str) -> str:
@@ -140,8 +140,8 @@ def calibrate(spec: PricedSpec, *, replayed: Callable[[int], None] | None = None
     scene = history_scene(spec)
     placer = cast(PDORS, placer_of(spec, scene.history, scene.cluster, "pdors", 0))
     window: dict[str, int | None] = {"slots": scene.slots, "horizon": scene.horizon}
-    rows = trial_rows(scene.cluster, scene.jobs, placer, **window, replayed=replayed)
-    run = Execution(scene.cluster, scene.jobs, scene.slots, scene.horizon)
+    rows = trial_rows(scene.cluster, scene.jobs, placer, **window, pace=spec.pace, replayed=replayed)
+    run = Execution(scene.cluster, scene.jobs, scene.slots, scene.horizon, pace=spec.pace)
     chosen = cast(Best, placer.prices).trials(run, placer)[next(k for k, row in enumerate(rows) if row["chosen"])]
     said: dict[str, Plain] = {
         "history": [past.source for past in scene.history],
@@ -162,13 +162,14 @@ def trial_rows(
     *,
     slots: int | None = None,
     horizon: int | None = None,
+    pace: str = SEEN,
     replayed: Callable[[int], None] | None = None,
 ) -> list[Row]:
     """Every price a policy tried on history, in the order tried. A bid price's level multiplies its LP's duals.
 
     `replayed` is told the number of each replay as it starts; how many there will be is not known before.
     """
-    run = Execution(cluster, jobs, slots, horizon)
+    run = Execution(cluster, jobs, slots, horizon, pace=pace)
     found = policy.prices.trials(run, policy if replayed is None else _counted(policy, replayed))
     best = max(range(len(found)), key=lambda k: found[k].utility) if found else -1
     rows = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,21 +13,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise import units
-from equipoise.errors import InputError
-from equipoise.kernels import Floats, Ints
+from equipoise.errors import InputError, unknown_name
+from equipoise.kernels import Bools, Floats, Ints
+from equipoise.units import MILLI
 
 MOST_MACHINES = 1_000_000
+DEVICE = "gpu"  # the resource that a machine has in whole devices, also as "nvidia.com/gpu"
+# Of a device, in milli-units, what its parts are rounded up to: each divides the next, so the largest first always pack.
+PARTS = 1, 5, 25, 125, 250, 500, 1000
+
+
+def is_device(resource: str) -> bool:
+    """Whether machines have it in whole devices: a part of one sits on one."""
+    return resource.rpartition("/")[2] == DEVICE
 
 
 @dataclass(frozen=True)
 class Machine:
-    """`count` equal machines. `capacity` takes human quantities and holds milli-units: {"gpu": 8, "memory": "512Gi"}."""
+    """`count` equal machines. `capacity` takes human quantities and holds milli-units: {"gpu": 8, "memory": "512Gi"}.
+
+    `type` is what jobs state their speeds for, as "a100"; "" is a type like any other. `rack` is where they stand.
+    """
 
     capacity: Mapping[str, int]
     count: int = 1
     name: str = "machine"
+    type: str = ""
+    rack: str = ""
 
-    def __init__(self, capacity: Mapping[str, object], count: int = 1, name: str = "machine") -> None:
+    def __init__(
+        self, capacity: Mapping[str, object], count: int = 1, name: str = "machine", type: str = "", rack: str = ""
+    ) -> None:
         who, held = f"Machine {name!r}", capacity
         if not isinstance(capacity, Mapping) or not capacity:
             raise InputError(
@@ -47,18 +63,21 @@ class Machine:
         object.__setattr__(self, "capacity", held)
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "name", str(name))
+        object.__setattr__(self, "type", str(type))
+        object.__setattr__(self, "rack", str(rack))
 
     def __hash__(self) -> int:
-        return hash((tuple(self.capacity.items()), self.count, self.name))
+        return hash((tuple(self.capacity.items()), self.count, self.name, self.type, self.rack))
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Machines in order; machine ids 0..H-1 run through the types. Bandwidths in bytes per second."""
+    """Machines in order; machine ids 0..H-1 run through the entries. Bandwidths in bytes per second."""
 
     machines: tuple[Machine, ...]
     inside: float = 2.5e9  # 20 Gbps: what a job without its own numbers has inside a machine
     between: float = 1.25e8  # 1 Gbps: and between machines
+    across: float | None = None  # and between racks; None: as between machines
 
     def __post_init__(self) -> None:
         machines = self.machines
@@ -71,7 +90,7 @@ class Cluster:
         object.__setattr__(self, "machines", tuple(machines))
         if sum(m.count for m in machines) > MOST_MACHINES:
             raise InputError(f"Cluster: more than {MOST_MACHINES:,} machines; that is a slip", code="machine.count")
-        for name in ("inside", "between"):
+        for name in ("inside", "between", "across") if self.across is not None else ("inside", "between"):
             rate = units.bandwidth(getattr(self, name), f"Cluster: {name}")
             if rate <= 0:
                 raise InputError(
@@ -91,12 +110,50 @@ class Cluster:
 
     @cached_property
     def type_of(self) -> NDArray[np.int32]:
-        """The type (index into `machines`) of every machine id."""
+        """The entry (index into `machines`) of every machine id."""
         return np.repeat(np.arange(len(self.machines), dtype=np.int32), [m.count for m in self.machines])
 
     @cached_property
+    def types(self) -> tuple[str, ...]:
+        """The types of machines, in the order they first appear."""
+        return tuple(dict.fromkeys(m.type for m in self.machines))
+
+    @cached_property
+    def entry_types(self) -> NDArray[np.int32]:
+        """The type (index into `types`) of every entry."""
+        return np.array([self.types.index(m.type) for m in self.machines], dtype=np.int32)
+
+    @cached_property
+    def machine_types(self) -> NDArray[np.int32]:
+        """The type of every machine id."""
+        return self.entry_types[self.type_of]
+
+    @cached_property
+    def domains(self) -> tuple[tuple[str, str | None], ...]:
+        """Where a job may sit in a slot: on a type, in one rack or (None) in any. Racks count if `across` does."""
+        out: list[tuple[str, str | None]] = []
+        for name in self.types:
+            racks = list(dict.fromkeys(m.rack for m in self.machines if m.type == name))
+            out += [(name, rack) for rack in racks if self.across is not None and len(racks) > 1]
+            out.append((name, None))
+        return tuple(out)
+
+    @cached_property
+    def within(self) -> Bools:
+        """Of each domain, whether a machine id is in it."""
+        held = [[m.type == name and rack in (None, m.rack) for m in self.machines] for name, rack in self.domains]
+        return np.ascontiguousarray(np.array(held)[:, self.type_of])
+
+    @cached_property
+    def machine_racks(self) -> NDArray[np.int32]:
+        """A number for the rack of every machine id; one for all where racks do not count."""
+        racks = [m.rack if self.across is not None else "" for m in self.machines]
+        known = list(dict.fromkeys(racks))
+        return np.array([known.index(rack) for rack in racks], dtype=np.int32)[self.type_of]
+
+    @cached_property
     def capacity(self) -> Ints:
-        """Milli-units, an array of shape (types, resources)."""
+        """Milli-units, an array of shape (entries, resources)."""
         return np.array([[m.capacity.get(r, 0) for r in self.resources] for m in self.machines], dtype=np.int64)
 
     @cached_property
@@ -106,7 +163,7 @@ class Cluster:
 
     @cached_property
     def counts(self) -> Ints:
-        """How many machines of each type."""
+        """How many machines each entry is."""
         return np.array([m.count for m in self.machines], dtype=np.int64)
 
     @cached_property
@@ -141,6 +198,20 @@ class Cluster:
                     f"{who}: unknown resource {r!r}; this cluster has {', '.join(self.resources)}", code="unknown"
                 )
         return np.array([wants.get(r, 0) for r in self.resources], dtype=np.int64)
+
+    def packed(self, demand: Ints) -> Ints:
+        """A demand as it is planned: a part of a device is rounded up, so that what fits in sum fits device by device."""
+        out = demand.copy()
+        for r, name in enumerate(self.resources):
+            if (asked := int(demand[r])) % MILLI and is_device(name):
+                out[r] = next(p for p in PARTS if p >= asked) if asked < MILLI else -(-asked // MILLI) * MILLI
+        return out
+
+    def typed(self, types: Iterable[str], who: str) -> None:
+        """Refuse a type that no machine has."""
+        for name in types:
+            if name not in self.types:
+                raise unknown_name(f"type of machines in {who}:", name, self.types)
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Cluster:

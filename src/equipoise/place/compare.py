@@ -16,14 +16,18 @@ from equipoise.errors import InputError
 from equipoise.kernels import Floats
 from equipoise.parallel import PROCESSES, parts
 from equipoise.place.bound import Bound, bound
+from equipoise.place.calendar import Calendar
 from equipoise.place.calibrate import trial_rows
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import BEYOND_HORIZON, INFEASIBLE_ALONE, Execution
-from equipoise.place.files import cluster_text, jobs_text
+from equipoise.place.files import CALENDAR, calendar_text, cluster_text, jobs_text
 from equipoise.place.job import Job, Workload
 from equipoise.place.job_spec import plain_machine
-from equipoise.place.planner.job_arrays import most_together
+from equipoise.place.planner.job_arrays import alone
+from equipoise.place.recommend import Recommendation
 from equipoise.place.simulate import Placer, Result, simulate
+from equipoise.place.slowdown import NOTHING, OBJECTIVES, Alone, hopeless, stated
+from equipoise.place.spec import SEEN
 from equipoise.place.tables import allocation_rows, growth_of, machine_rows, outcome_rows, price_rows, slot_rows
 from equipoise.result import Result as AnyResult
 from equipoise.spec import Spec
@@ -56,6 +60,7 @@ class PlaceComparison(AnyResult):
     history: tuple[int, ...] = ()  # jobs in each history
     asked_baseline: str = ""
     spec: Spec | None = None
+    recommended: Recommendation | None = None
 
     def __getitem__(self, label: str) -> Result:
         """The run of a placer, by its label; upper and lower case are the same."""
@@ -102,6 +107,11 @@ class PlaceComparison(AnyResult):
         making = {"outcomes": outcome_rows, "history": slot_rows, "allocations": allocation_rows, "prices": price_rows}
         tables = {name: [row for result in self.results for row in made(result)] for name, made in making.items()}
         tables["machines"] = machine_rows(self.cluster)
+        took = [replace(result, schedule=result.lost) for result in self.results if len(result.lost)]
+        tables |= {"lost": [row for result in took for row in allocation_rows(result)]} if took else {}
+        files = {"cluster.yaml": cluster_text(self.cluster), "jobs.json": jobs_text(self.jobs)}
+        if (calendar := self.results[0].calendar) is not None:
+            files[CALENDAR] = calendar_text(calendar)
         return Document(
             "place",
             self._summary(),
@@ -109,7 +119,7 @@ class PlaceComparison(AnyResult):
             self.settings(),
             tables,
             looks={result.policy.label: look_of(result.policy) for result in self.results},
-            files={"cluster.yaml": cluster_text(self.cluster), "jobs.json": jobs_text(self.jobs)},
+            files=files,
         )
 
     def _summary(self) -> Row:
@@ -128,7 +138,11 @@ class PlaceComparison(AnyResult):
             "history": list(self.history),
             "notes": [*self.notes, *filter(None, [self.bound_note])],
             "bound_note": self.bound_note,
+            "stated": stated(self.jobs),
+            "objective": OBJECTIVES[stated(self.jobs)],
+            "recommended": None if self.recommended is None else self.recommended.as_dict(),
             "rows": self.table,
+            "users": [row for result in self.results for row in result.users],
             "bound": None
             if limit is None
             else {"utility": limit.utility, "kind": limit.kind, "status": limit.status, "coarsen": limit.coarsen},
@@ -162,6 +176,7 @@ class PlaceComparison(AnyResult):
     def gains(self, baseline: str | None = None) -> list[Row]:
         """For every other policy: utility gained over the baseline, and the jobs that gained and that lost, most first.
 
+        A job gains by its utility; where nothing is stated, by its slowdown.
         A job: id, arrival, utility before (under the baseline) and after, finish before and after (None: not finished),
         and what the policy told it last: state and reason.
         """
@@ -170,11 +185,12 @@ class PlaceComparison(AnyResult):
         for result in self.results:
             if result is base:
                 continue
-            change = result.utilities - base.utilities
-            real = np.abs(change) > SAME * np.maximum(1.0, np.maximum(base.utilities, result.utilities))
+            before, after = self._judged(base), self._judged(result)
+            change = after - before
+            real = np.abs(change) > SAME * np.maximum(1.0, np.maximum(np.abs(before), np.abs(after)))
             order = np.argsort(-np.abs(change), kind="stable")
-            gained = [self._moved(base, result, int(j)) for j in order if real[j] and change[j] > 0]
-            lost = [self._moved(base, result, int(j)) for j in order if real[j] and change[j] < 0]
+            gained = [moved(base, result, int(j)) for j in order if real[j] and change[j] > 0]
+            lost = [moved(base, result, int(j)) for j in order if real[j] and change[j] < 0]
             gain = result.utility - base.utility
             rows.append(
                 {
@@ -183,6 +199,8 @@ class PlaceComparison(AnyResult):
                     "utility": gain,
                     "relative": gain / base.utility if base.utility > 0 else None,
                     "completed": result.completed - base.completed,
+                    "in_time": int(result.waits.in_time.sum() - base.waits.in_time.sum()),
+                    "mean_slowdown": _less(*(one.waits.row()["mean_slowdown"] for one in (result, base))),
                     "gained": gained,
                     "lost": lost,
                     "same": len(self.jobs) - len(gained) - len(lost),
@@ -190,18 +208,9 @@ class PlaceComparison(AnyResult):
             )
         return rows
 
-    def _moved(self, base: Result, result: Result, j: int) -> Row:
-        before, after = base.outcome(j), result.outcome(j)
-        return {
-            "id": after["job"],
-            "arrival": after["arrival"],
-            "utility_before": before["utility"],
-            "utility_after": after["utility"],
-            "finish_before": before["finish"],
-            "finish_after": after["finish"],
-            "state": after["state"],
-            "reason": after["reason"] or ("unfinished" if after["finish"] is None else ""),
-        }
+    def _judged(self, result: Result) -> Floats:
+        """What each job is judged by, more is better: its utility, or where nothing is stated less slowdown."""
+        return result.utilities if stated(self.jobs) != NOTHING else -np.nan_to_num(result.waits.slowdown)
 
     @cached_property
     def hopeless(self) -> dict[str, Row]:
@@ -210,7 +219,7 @@ class PlaceComparison(AnyResult):
         The time is what a job would hold at the width it asked for, on one machine if that fits.
         """
         run = Execution(self.cluster, self.jobs, self.slots, self.horizon)
-        reasons = _hopeless(run)
+        reasons = hopeless(run)
         demand = [_resource_slots(self.cluster, run, j) for j in range(len(self.jobs))]
         held = np.array(demand).reshape(len(self.jobs), len(self.cluster.resources))
         total, out = held.sum(axis=0), {}
@@ -222,25 +231,35 @@ class PlaceComparison(AnyResult):
         return out
 
 
+def moved(base: Result, result: Result, j: int) -> Row:
+    """What became of a job in two runs, before and after."""
+    before, after = base.outcome(j), result.outcome(j)
+    return {
+        "id": after["job"],
+        "arrival": after["arrival"],
+        "utility_before": before["utility"],
+        "utility_after": after["utility"],
+        "finish_before": before["finish"],
+        "finish_after": after["finish"],
+        "state": after["state"],
+        "reason": after["reason"] or ("unfinished" if after["finish"] is None else ""),
+    }
+
+
+def _less(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one - other
+
+
 def usual_baseline(labels: Sequence[str]) -> str:
     """FIFO where it takes part, else the first."""
     return BASELINE if BASELINE in labels else labels[0]
-
-
-def _hopeless(run: Execution) -> list[str]:
-    """Why each job cannot finish even alone from its arrival on; "" where it can."""
-    found = []
-    for j, arrival in enumerate(run.arrival.tolist()):
-        run.now = arrival
-        found.append(BEYOND_HORIZON if arrival >= run.end else run.hopeless(j))
-    return found
 
 
 def _resource_slots(cluster: Cluster, run: Execution, j: int) -> Floats:
     """Unit-slots of each resource that a job holds from start to end at the width it asked for."""
     job, arrays = run.jobs[j], run.arrays[j]
     width = min(job.requested or job.widest, job.widest)
-    room = most_together(arrays, cluster.capacity)
+    room, _ = alone(arrays, cluster)
     slots = job.work / job.rate(width, together=width <= room)
     held = {r: width * a for r, a in job.worker.items()}
     for r, a in (job.server or {}).items():
@@ -259,6 +278,8 @@ def compare(
     bound: bool | str = "auto",
     progress: Progress | None = None,
     workers: int | None = 1,
+    calendar: Calendar | None = None,
+    pace: str = SEEN,
 ) -> PlaceComparison:
     """Run every placer over the same arrivals; certify them all, with the bound where it was computed.
 
@@ -280,6 +301,8 @@ def compare(
         Called with the slots passed over all placers, the slots in all, and what is being done.
     workers
         Beyond 1, processes that take a placer each (None: as many as joblib's active backend has); the same comes out.
+    calendar, pace
+        As `simulate` takes them.
     """
     workload = Workload.of(jobs)
     if not policies:
@@ -290,13 +313,13 @@ def compare(
     tell = progress or (lambda done, total, doing: None)
     run = Execution(cluster, workload, slots, horizon)
     end = run.end
-    given = Case(seed, cluster, workload, (), slots, horizon)
+    given = Case(seed, cluster, workload, (), slots, horizon, calendar, pace)
     played = _one_by_one(given, policies, end, tell) if workers == 1 else _spread(given, policies, end, workers, tell)
     results, calibration = [result for result, _ in played], [row for _, trials in played for row in trials]
     tell(len(policies) * end, len(policies) * end, "the upper bound" if bound else "certifying")
     limit, note = _bound(run, results, bound)
-    if limit is not None:
-        results = [replace(result, detail={**result.detail, "bound": limit.utility}) for result in results]
+    shared: dict[str, Any] = {"alone": Alone.of(run)} | ({} if limit is None else {"bound": limit.utility})
+    results = [replace(result, detail=result.detail | shared) for result in results]
     certificate = merged({result.policy.label: result.certificate() for result in results})
     notes = (workload.note,) if workload.note else ()
     window = (slots, horizon, seed)
@@ -315,6 +338,8 @@ class Case:
     policies: tuple[Placer, ...]
     slots: int | None = None
     horizon: int | None = None
+    calendar: Calendar | None = None
+    pace: str = SEEN
 
     def compare(
         self, bound: bool | str = "auto", *, progress: Progress | None = None, workers: int | None = 1
@@ -322,7 +347,7 @@ class Case:
         """Run every placer over the same jobs; the parameters are those of `compare`."""
         given = self.cluster, self.jobs, self.policies
         run = partial(compare, *given, slots=self.slots, horizon=self.horizon, seed=self.seed)
-        return run(bound=bound, progress=progress, workers=workers)
+        return run(bound=bound, progress=progress, workers=workers, calendar=self.calendar, pace=self.pace)
 
 
 Played = tuple[Result, list[Row]]  # and what was tried on history before
@@ -366,11 +391,13 @@ def _play(
     replayed: Callable[[int], None] | None = None,
     step: Callable[[int, int], None] | None = None,
 ) -> Played:
-    cluster, jobs, slots, horizon = given.cluster, given.jobs, given.slots, given.horizon
+    asked = given.cluster, given.jobs, policy
+    window: dict[str, Any] = {"slots": given.slots, "horizon": given.horizon}
     trials: list[Row] = []
     if hasattr(getattr(policy, "prices", None), "trials"):
-        trials = trial_rows(cluster, jobs, policy, slots=slots, horizon=horizon, replayed=replayed)
-    return simulate(cluster, jobs, policy, slots=slots, horizon=horizon, seed=given.seed, progress=step), trials
+        trials = trial_rows(*asked, **window, pace=given.pace, replayed=replayed)
+    run = partial(simulate, *asked, **window, seed=given.seed, calendar=given.calendar, pace=given.pace)
+    return run(progress=step), trials
 
 
 def _bound(run: Execution, results: list[Result], wanted: bool | str) -> tuple[Bound | None, str]:
@@ -384,7 +411,7 @@ def _bound(run: Execution, results: list[Result], wanted: bool | str) -> tuple[B
     if wanted == "auto" and len(jobs) > AUTO_JOBS:
         return None, f"no bound: {len(jobs):,} jobs are many for it (over {AUTO_JOBS:,})"
     done = np.any([result.finish >= 0 for result in results], axis=0)
-    able = tuple(job for job, why, did in zip(jobs, _hopeless(run), done, strict=True) if did or not why)
+    able = tuple(job for job, why, did in zip(jobs, hopeless(run), done, strict=True) if did or not why)
     try:
         found = bound(run.cluster, replace(jobs, jobs=able), slots=run.end)
     except InputError as error:
@@ -405,7 +432,7 @@ def merged(certificates: Mapping[str, Certificate], of: str = "policies") -> Cer
         check = found[worst]
         meaning = check.meaning if len(certificates) == 1 else f"{check.meaning} ({whose})"
         checks.append(Check(name, check.value, check.limit, check.passed, meaning))
-    order = ("capacity", "ratio", "work", "arrival", "locality", "utility", "promise", "bound")
+    order = ("capacity", "ratio", "work", "arrival", "locality", "utility", "lost", "promise", "bound")
     checks.sort(key=lambda check: order.index(check.name) if check.name in order else len(order))
     return Certificate(tuple(checks))
 

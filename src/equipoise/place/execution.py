@@ -7,6 +7,8 @@ it alone says when a job finishes, or that its cells ran out before it did.
 from __future__ import annotations
 
 import heapq
+import math
+from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +16,12 @@ import numpy as np
 from equipoise._moved import old_attribute
 from equipoise.errors import InputError, unknown_name
 from equipoise.kernels import Floats, Int32s, Ints, kernel
+from equipoise.place.calendar import Blocked, Calendar
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Workload, worth_over
 from equipoise.place.planner.job_arrays import JobArrays, arrays_of, fits_together
 from equipoise.place.planner.packing import MACHINE, NO_CELLS, ROUNDING, SLOT, same, works
+from equipoise.place.spec import PACES, SEEN
 
 PENDING, ADMITTED, LENT, REFUSED = "pending", "admitted", "lent", "refused"
 INFEASIBLE_ALONE, BEYOND_HORIZON = "infeasible_alone", "beyond_horizon"
@@ -26,6 +30,8 @@ STATES = (PENDING, ADMITTED, LENT, REFUSED)
 MOST_SLOTS = 10_000_000
 MOST_AHEAD = 200_000_000  # slots times machines in view: several GB
 REASONS = (INFEASIBLE_ALONE, BEYOND_HORIZON, NO_CAPACITY, PRICED_OUT)
+HALF_LIFE = 7 * 86400.0  # seconds after which usage counts half
+NOWHERE = np.empty((0, 5), np.int32)  # no rows of a schedule
 
 
 @dataclass(frozen=True)
@@ -65,26 +71,41 @@ def carry_out(cells: Int32s, first: int, arrays: JobArrays, left: float, enough:
 @kernel
 def fastest(capacity: Ints, counts: Ints, arrays: JobArrays) -> float:
     """Samples per slot of the job alone on the empty cluster; 0 when it does not fit at all."""
-    widest = arrays.together.shape[0] - 1
+    widest = arrays.together.shape[1] - 1
     best = 0.0
-    for k in range(capacity.shape[0]):
-        for w in range(1, fits_together(capacity[k], arrays.worker, arrays.server, arrays.per_server, widest) + 1):
-            best = max(best, arrays.together[w])
-    apart = arrays.per_server == 0
-    for k in range(capacity.shape[0]):
-        for other in range(capacity.shape[0]):
-            if (k != other or counts[k] > 1) and np.all(capacity[k] >= arrays.worker):
-                apart = apart or bool(np.all(capacity[other] >= arrays.server))
-    if apart:
-        for w in range(1 if arrays.per_server > 0 else 2, widest + 1):
-            best = max(best, arrays.apart[w])
+    firsts = np.cumsum(counts) - counts  # machines of the entries
+    for on in range(arrays.together.shape[0]):
+        apart, entries = arrays.per_server == 0, np.flatnonzero(arrays.within[on][firsts])
+        for e in entries:
+            for w in range(1, fits_together(capacity[e], arrays.worker, arrays.server, arrays.per_server, widest) + 1):
+                best = max(best, arrays.together[on, w])
+        for k in entries:
+            for other in entries:
+                if (k != other or counts[k] > 1) and np.all(capacity[k] >= arrays.worker):
+                    apart = apart or bool(np.all(capacity[other] >= arrays.server))
+        if apart:
+            for w in range(1 if arrays.per_server > 0 else 2, widest + 1):
+                best = max(best, arrays.apart[on, w])
     return best
+
+
+def end_of(jobs: Workload, slots: int | None, horizon: int | None) -> int:
+    """The first slot in which nothing runs: `slots`, or the horizon after the last arrival."""
+    return int(slots) if slots is not None else max((job.arrival for job in jobs), default=0) + int(horizon or 0)
 
 
 class Execution:
     """Progress of every job, the archive of what was carried out, and the events that come."""
 
-    def __init__(self, cluster: Cluster, jobs: Workload, slots: int | None, horizon: int | None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        jobs: Workload,
+        slots: int | None,
+        horizon: int | None,
+        calendar: Calendar | None = None,
+        pace: str = SEEN,
+    ) -> None:
         if slots is None and horizon is None:
             raise InputError(
                 "say how far ahead is planned: slots=T (a fixed end) or horizon=N (rolling)", code="slots.missing"
@@ -96,17 +117,21 @@ class Execution:
                     f"{name} is {value!r}; expected a whole number of slots, 1 to {MOST_SLOTS:,}", code="slots.range"
                 )
         self.cluster, self.jobs, self.slots = cluster, jobs, slots
-        latest = max((job.arrival for job in jobs), default=0)
-        self.end = int(slots) if slots is not None else latest + int(horizon or 0)
+        self.end = end_of(jobs, slots, horizon)
         self.horizon = min(int(horizon or self.end), self.end)
         if self.end > MOST_SLOTS:
+            latest = max(job.arrival for job in jobs)
             raise InputError(f"the last job arrives in slot {latest:,}; expected arrivals before slot {MOST_SLOTS:,}")
         if self.horizon * cluster.size > MOST_AHEAD:
             raise InputError(
                 f"{self.horizon:,} slots ahead on {cluster.size:,} machines are too many to plan;"
                 f" expected at most {MOST_AHEAD:,} slots times machines: a shorter horizon, or longer slots"
             )
-        self.now = 0
+        if pace not in PACES:
+            raise unknown_name("pace", str(pace), PACES)
+        self.now, self.pace = 0, pace
+        self.calendar: tuple[Blocked, ...] = () if calendar is None else calendar.on(cluster, self.end)
+        self.known: tuple[Blocked, ...] = ()  # windows that policies know of
         n = len(jobs)
         self.arrays = [arrays_of(job, cluster) for job in jobs]
         self.arrival = np.array([job.arrival for job in jobs], dtype=np.int64)
@@ -123,6 +148,15 @@ class Execution:
         self._version = np.zeros(n, dtype=np.int64)
         self._events: list[tuple[int, int, int]] = []
         self._archive: list[tuple[int, Int32s]] = []
+        self.measured = np.zeros(n, dtype=bool)  # whether `work` is the true one by now
+        self._starts: list[tuple[int, int]] = []  # when jobs that never ran are to begin
+        self.taken: dict[int, Int32s] = {}  # job-slots that jobs lost as this slot began
+        self.lost: list[Int32s] = []  # rows of a schedule: cells on machines that went away
+        self.full: Ints = cluster.capacity[cluster.type_of]  # [machine, r] milli-units without a calendar
+        self._usable: dict[tuple[int, ...], Ints] = {}  # by the windows that take something
+        self._used: dict[str, float] = defaultdict(float)  # usage by user, as of `_used_at`
+        self._used_at, self._counted = 0, 0
+        self.begin()
 
     @property
     def shapes(self) -> list[JobArrays]:
@@ -152,6 +186,35 @@ class Execution:
         slots = self.deadline(j) - max(int(self.arrival[j]), self.now)
         return BEYOND_HORIZON if self.left(j) > slots * self.fastest[j] * (1 + ROUNDING) else ""
 
+    def capacity(self, slot: int) -> Ints:
+        """[machine, r] milli-units that jobs may have in a slot, as far as is known now; not to be written to."""
+        active = tuple(k for k, window in enumerate(self.known) if window.first <= slot < window.last)
+        if not active:
+            return self.full
+        if active not in self._usable:
+            left = self.full.copy()
+            for window in (self.known[k] for k in active):
+                left[window.machines] -= window.amounts
+            self._usable[active] = np.maximum(left, 0)
+        return self._usable[active]
+
+    def usage(self, user: str) -> float:
+        """The share of what all users held until now that was this one's: dominant share x slots, half after a week."""
+        half = HALF_LIFE / self.jobs.slot
+        if self._used_at < self.now:
+            for j in {j for _, j, version in self._events if version == self._version[j]}:
+                self._settle(j)
+            fade = math.exp2((self._used_at - self.now) / half)
+            self._used = defaultdict(float, {name: fade * used for name, used in self._used.items()})
+            for j, cells in self._archive[self._counted :]:
+                held = cells[:, [2]] * self.arrays[j].worker + cells[:, [3]] * self.arrays[j].server
+                first = np.flatnonzero(np.diff(cells[:, SLOT], prepend=-1))
+                share = (np.add.reduceat(held, first) / np.maximum(self.cluster.total, 1.0)).max(axis=1)
+                self._used[self.jobs[j].user] += float(share @ np.exp2((cells[first, SLOT] - (self.now - 1)) / half))
+            self._used_at, self._counted = self.now, len(self._archive)
+        everyone = sum(self._used.values())
+        return self._used[user] / everyone if everyone > 0.0 else 0.0
+
     def before(self, j: int) -> Int32s:
         """The cells of job j in the slot just carried out, if it ran in it."""
         self._settle(j)
@@ -168,6 +231,8 @@ class Execution:
         self._version[j] += 1
         if not len(cells):
             return
+        if self.pace == SEEN and not self.measured[j]:
+            heapq.heappush(self._starts, (int(cells[0, SLOT]), j))
         before = self.before(j)
         both = np.concatenate((before, cells)) if len(before) else cells
         left, enough = float(self._true[j] - self.done[j]), ROUNDING * float(self._true[j])
@@ -191,6 +256,19 @@ class Execution:
                     f"{who}: slots {slots[0]} to {slots[-1]}; expected them in order, {self.now} to {self.end - 1}",
                     code="cells.slots",
                 )
+            if len(self.cluster.types) > 1:
+                self._check_types(j, cells, who)
+
+    def _check_types(self, j: int, cells: Int32s, who: str) -> None:
+        """Refuse types that the job does not take, and two at once."""
+        types, slots = self.cluster.machine_types.take(cells[:, MACHINE], mode="clip"), cells[:, SLOT]
+        mixed = np.flatnonzero((slots[1:] == slots[:-1]) & (types[1:] != types[:-1]))
+        untaken = [name for on in np.unique(types) if not self.jobs[j].takes(name := self.cluster.types[on])]
+        if untaken:
+            raise InputError(f"{who}: it does not take machines of type {untaken[0]!r}", code="cells.types")
+        if len(mixed):
+            said = f"several types of machines in slot {slots[mixed[0]]}; expected one"
+            raise InputError(f"{who}: {said}", code="cells.types")
 
     def decide(
         self, j: int, state: str, reason: str = "", worth: float = 0.0, cost: float = 0.0, due: int | None = None
@@ -206,6 +284,39 @@ class Execution:
         return self.decisions[j][-1].state if self.decisions[j] else PENDING
 
     # What the clock does.
+
+    def begin(self) -> list[int]:
+        """The slot `now` begins. Machines that go away, as is known from now on, take whole job-slots with them; returns
+        the jobs that lost some (`taken`)."""
+        self.taken.clear()
+        news = [window for window in self.calendar if window.known == self.now]
+        self.known += tuple(news)
+        gone = [window for window in news if window.sudden]
+        for j in [j for j, cells in enumerate(self.cells) if len(cells)] if gone else ():
+            self._settle(j)
+            cells, hit = self.cells[j], np.zeros(len(self.cells[j]), dtype=bool)
+            for window in gone:
+                within = (cells[:, SLOT] >= window.first) & (cells[:, SLOT] < window.last)
+                hit |= within & (cells[:, MACHINE] == window.machines[0])
+            if hit.any():
+                rest = ~np.isin(cells[:, SLOT], cells[hit, SLOT])
+                self.lost.append(np.column_stack((np.full(int(hit.sum()), j, np.int32), cells[hit])))
+                self.taken[j] = cells[~rest]
+                self.assign(j, cells[rest])
+        return list(self.taken)
+
+    def measure(self) -> list[int]:
+        """Jobs that ran for the first time in the slot just over: what they truly need is known from now on."""
+        found = []
+        while self._starts and self._starts[0][0] < self.now:
+            slot, j = heapq.heappop(self._starts)
+            cells = self.cells[j]
+            ran = (len(cells) and cells[0, SLOT] == slot) or len(self._last[j])
+            if ran and not self.measured[j]:
+                self._settle(j)
+                self.measured[j], self.work[j] = True, self._true[j]
+                found.append(j)
+        return found
 
     def close(self) -> tuple[list[int], list[int]]:
         """The slot `now` is over: jobs that finished in it, and jobs whose cells ran out in it unfinished."""
@@ -247,5 +358,5 @@ class Execution:
     def schedule(self) -> Int32s:
         """All that was carried out: job, slot, machine, workers, servers; in order of job and slot."""
         rows = [np.column_stack((np.full(len(cells), j, np.int32), cells)) for j, cells in self._archive]
-        table = np.concatenate(rows) if rows else np.empty((0, 5), np.int32)
+        table = np.concatenate(rows) if rows else NOWHERE
         return table[np.lexsort((table[:, 1 + MACHINE], table[:, 1 + SLOT], table[:, 0]))]

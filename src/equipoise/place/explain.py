@@ -1,7 +1,7 @@
 """Why a job was treated as it was: the run is replayed to its arrival, and the policy's own planner is asked.
 
-Prices met, the best schedule at them though it was refused, the earliest start and finish that had room, and the least
-change with which it would have been promised.
+What its owner could change so that it would have been promised: the changed job arrives on a copy of the run. Of PDORS also
+the prices met, the best schedule at them though it was refused, and the earliest start and finish that had room.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ import dataclasses
 import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
+from equipoise._moved import old_attribute
 from equipoise.document import plain
 from equipoise.errors import InputError, unknown_name
 from equipoise.kernels import Int32s, Ints
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import ADMITTED, REASONS, REFUSED, Decision, Execution, fastest
-from equipoise.place.explanation import Missing, Smaller, by_promise, by_refusal, least_change, missing, words_of
+from equipoise.place.explanation import Ask, Change, Form, Missing, changes_of, missing, ways_of, words_of
 from equipoise.place.placers.pdors import PDORSSession
 from equipoise.place.planner import Plan, Planner
 from equipoise.place.planner.job_arrays import JobArrays, arrays_of
@@ -97,7 +98,14 @@ class Explanation:
     earliest_finish: int | None  # as fast as the room allowed on arrival, prices aside; promising policies only
     prices: tuple[Price, ...]
     best: Schedule | None
-    smaller: Smaller | None
+    changes: tuple[Change, ...]  # of each kind the least with which it would have been promised
+    tried: bool  # whether any were looked for
+
+    @property
+    def smaller(self) -> Change | None:
+        """The first of `changes`: the name of 0.1.0."""
+        old_attribute("Explanation.smaller", "Explanation.changes")
+        return self.changes[0] if self.changes else None
 
     def as_dict(self) -> dict[str, object]:
         """Plain values, as JSON has them."""
@@ -129,7 +137,7 @@ def explain(result: Result, job_id: str) -> Explanation:
     seen = _replay(result, j)
     reason = log[0].reason if log and log[0].reason in REASONS else ""
     finish = int(result.finish[j])
-    start = seen.earliest_start if seen.promises else _hindsight(result, j, arrays)
+    start = seen.earliest_start if seen.planned else _hindsight(result, j, arrays)
     return Explanation(
         job=job.id,
         policy=result.policy.label,
@@ -146,7 +154,8 @@ def explain(result: Result, job_id: str) -> Explanation:
         earliest_finish=seen.earliest_finish,
         prices=seen.prices,
         best=seen.best,
-        smaller=seen.smaller,
+        changes=seen.changes,
+        tried=seen.tried,
     )
 
 
@@ -159,33 +168,77 @@ class _Stop(Exception):
 
 @dataclass
 class _Seen:
-    window: int = 0
-    promises: bool = False
+    window: int
+    planned: bool = False  # by a planner that can be asked
     earliest_start: int | None = None
     earliest_finish: int | None = None
     prices: tuple[Price, ...] = ()
     best: Schedule | None = None
-    smaller: Smaller | None = None
+    changes: tuple[Change, ...] = ()
+    tried: bool = False
 
 
 def _replay(result: Result, j: int) -> _Seen:
-    """The run again, up to the moment just before job j arrived."""
-    seen = _Seen()
+    """The run again, up to the moment just before job j arrived. Its other forms are in the workload beside it, so that
+    any policy knows them; they arrive on copies only."""
+    job, log = result.jobs[j], result.decisions[j]
+    promises = getattr(result.policy, "promises", False)
+    told = log[0].state if log else ""
+    seen = _Seen(max(0, min(result.end - job.arrival, result.horizon or result.end)))
+    seen.tried = seen.window > 0 and (told != ADMITTED if promises else told == REFUSED)
+    if seen.window <= 0 or not (promises or seen.tried):
+        return seen
+    ways = ways_of(job, result.cluster, seen.window) if seen.tried else []
+    forms = [form for way in ways for form in way.forms]
+    others = [job.but(**form.changes, id=f"{job.id}, form {k}") for k, form in enumerate(forms)]
+    jobs = replace(result.jobs, jobs=(*result.jobs[: j + 1], *others, *result.jobs[j + 1 :]))
 
     def watch(run: Execution, session: Session, arriving: int) -> None:
-        if not isinstance(session, PDORSSession):  # plans nothing: there is nothing to come to
-            _look(seen, result, run, session, j)
-            raise _Stop
         if arriving == j:
             _same_run(result, run, j)
-            _look(seen, result, run, session, j)
+            number = {id(form): j + 1 + k for k, form in enumerate(forms)}
+            seen.changes = changes_of(ways, _by_arrival(result, run, session, number))
+            if isinstance(session, PDORSSession):
+                _look(seen, run, session, j)
             raise _Stop
 
-    if result.jobs[j].arrival < result.end:
-        with contextlib.suppress(_Stop):
-            again = result.cluster, result.jobs, result.policy
-            simulate(*again, slots=result.slots, horizon=result.horizon, seed=result.seed, watch=watch)
+    with contextlib.suppress(_Stop):
+        again = result.cluster, jobs, result.policy
+        window: dict[str, Any] = {"slots": result.slots, "horizon": result.horizon, "seed": result.seed}
+        simulate(*again, **window, watch=watch, calendar=result.calendar, pace=result.pace)
     return seen
+
+
+def _by_arrival(result: Result, run: Execution, session: Session, number: dict[int, int]) -> Ask:
+    """Let a form of the job (its number in the run, by the form's id) arrive on a copy, and read what it is told."""
+    kept = [result.policy, run.cluster, run.jobs, *run.arrays, *run.cells, *(d for log in run.decisions for d in log)]
+    promises = getattr(result.policy, "promises", False)
+
+    def ask(form: Form) -> tuple[float | None, int | None] | None:
+        memo: dict[int, object] = {id(one): one for one in kept}  # nobody changes these: not copied
+        memo[id(run._archive)] = list(run._archive)  # its rows neither
+        j, why = number[id(form)], ""
+        try:
+            there, asked = copy.deepcopy((run, session), memo)
+        except TypeError as error:
+            why = str(error)
+        else:
+            asked.arrive(j)
+            why = "what it does reaches the run it was copied from" if run.decisions[j] else ""
+        if why:
+            raise InputError(
+                f"{result.policy.label}: its session cannot be copied ({why}), and explain tries other forms of the job "
+                "on copies; give it a __deepcopy__",
+                code="policy.copy",
+            )
+        if not there.decisions[j]:
+            asked.slot()
+        told = there.decisions[j][-1] if there.decisions[j] else None
+        if not promises:
+            return None if told is not None and told.state == REFUSED else (None, None)
+        return (told.worth - told.cost, told.due) if told is not None and told.state == ADMITTED else None
+
+    return ask
 
 
 def _same_run(result: Result, run: Execution, j: int) -> None:
@@ -199,14 +252,9 @@ def _same_run(result: Result, run: Execution, j: int) -> None:
             )
 
 
-def _look(seen: _Seen, result: Result, run: Execution, session: Session, j: int) -> None:
-    start, end = result.jobs[j].arrival, run.deadline(j)
-    seen.window = end - start
-    job, told = result.jobs[j], result.decisions[j][0].state if result.decisions[j] else ""
-    if not isinstance(session, PDORSSession):
-        seen.smaller = least_change(job, run.cluster, by_refusal(result)) if told == REFUSED else None
-        return
-    seen.promises = True
+def _look(seen: _Seen, run: Execution, session: PDORSSession, j: int) -> None:
+    start, end = int(run.arrival[j]), run.deadline(j)
+    seen.planned = True
     session._tick()
     planner, arrays = session.planner, session.run.arrays[j]
     seen.earliest_start = next((t for t in range(start, end) if fits_one(planner, t, arrays)), None)
@@ -215,8 +263,6 @@ def _look(seen: _Seen, result: Result, run: Execution, session: Session, j: int)
     _, plan = session.best(j, floor=-math.inf)
     seen.best = schedule_of(plan, run.cluster) if plan is not None else None
     seen.prices = prices_met(planner, arrays, plan, start, end)
-    if told != ADMITTED:
-        seen.smaller = least_change(job, run.cluster, by_promise(run, session, j))
 
 
 def fits_one(planner: Planner, t: int, arrays: JobArrays) -> bool:
@@ -225,16 +271,15 @@ def fits_one(planner: Planner, t: int, arrays: JobArrays) -> bool:
 
 
 def _room_for_one(free: Ints, arrays: JobArrays) -> bool:
-    """Whether one worker, with a server if it needs one, finds room: on one machine or on two."""
-    if arrays.widest == 0:
-        return False
-    worker = np.all(free >= arrays.worker, axis=1)
-    if not arrays.per_server:
-        return bool(worker.any())
-    if np.all(free >= arrays.worker + arrays.server, axis=1).any():
-        return True
-    server = np.all(free >= arrays.server, axis=1)
-    return bool(worker.any() and server.any() and (worker | server).sum() > 1)
+    """Whether one worker, with a server if it needs one, finds room: on one machine or on two of a type."""
+    for on in arrays.taken:
+        own = free[arrays.within[on]]
+        worker = np.all(own >= arrays.worker, axis=1)
+        server = np.all(own >= arrays.server, axis=1)
+        both = worker & (not arrays.per_server) | np.all(own >= arrays.worker + arrays.server, axis=1)
+        if both.any() or (worker.any() and server.any() and (worker | server).sum() > 1):
+            return True
+    return False
 
 
 def quickest(planner: Planner, arrays: JobArrays, work: float, start: int, end: int) -> Plan | None:

@@ -1,10 +1,10 @@
-"""What would have helped: the least change with which a job would have been promised, and what a machine lacks."""
+"""What would have helped: the least changes with which a job would have been promised, and what a machine lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,14 +18,10 @@ from equipoise.place.execution import (
     NO_CAPACITY,
     PRICED_OUT,
     REFUSED,
-    Execution,
     fastest,
 )
-from equipoise.place.job import Job, Workload
-from equipoise.place.placers.oasis import Apart
-from equipoise.place.placers.pdors import PDORSSession
+from equipoise.place.job import MOST_WORTH, Job, utility
 from equipoise.place.planner.job_arrays import arrays_of
-from equipoise.place.simulate import Result
 from equipoise.units import MILLI, count, show
 
 if TYPE_CHECKING:
@@ -44,108 +40,101 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class Smaller:
-    """The least change with which the job would have been promised: `job.but(**changes)`."""
+class Change:
+    """A change with which the job would have been promised on arrival (`job.but(**changes)`), or, under a policy that
+    promises nothing, not refused."""
 
     words: str
     changes: Mapping[str, object]
-    payoff: float | None  # None under a policy that promises nothing: it would not have been refused
-    finish: int | None
+    payoff: float | None  # worth at the promised slot less the cost; None where nothing is promised
+    due: int | None  # the slot promised
+    exact: bool  # no smaller one would do, to a step of 2 %; else the smaller ones that were tried did not
 
 
-Ask = Callable[[Job], tuple[float | None, int | None] | None]  # payoff and finish of a form that is taken, or None
+class Form(NamedTuple):
+    """A job as it might have come."""
+
+    words: str
+    changes: Mapping[str, object]
 
 
-def least_change(job: Job, cluster: Cluster, ask: Ask) -> Smaller | None:
-    """The first of: a smaller demand where it fits no machine, fewer workers, less work; None when nothing helps."""
+class Way(NamedTuple):
+    """One kind of change, the least first. `rising`: where one form is taken, so should those after it."""
 
-    def tried(words: str, changes: dict[str, object]) -> Smaller | None:
-        taken = ask(job.but(**changes))
-        return None if taken is None else Smaller(words, changes, *taken)
-
-    for form in _forms(cluster, job):
-        found = tried(*form)
-        if found is not None:
-            return found
-    for words, changes in _bases(cluster, job):
-        low, high = 1, 100  # percent: the most work that is taken lies between
-        found = tried(*_part(job, low, words, changes))
-        if found is None:
-            continue
-        while high - low > 1:
-            middle = (low + high) // 2
-            more = tried(*_part(job, middle, words, changes))
-            if more is None:
-                high = middle
-            else:
-                low, found = middle, more
-        return found
-    return None
+    forms: Sequence[Form]
+    rising: bool = False
+    exact: bool = False
 
 
-def by_promise(run: Execution, session: PDORSSession, j: int) -> Ask:
-    """Ask the session's planner, as if job j had come in another form."""
-
-    def ask(form: Job) -> tuple[float | None, int | None] | None:
-        arrays, seen = arrays_of(form, run.cluster), session.run
-        was = run.arrays[j], seen.arrays[j], float(run.work[j]), float(run.fastest[j])
-        run.arrays[j], run.work[j] = arrays, form.work
-        run.fastest[j] = fastest(run.cluster.capacity, run.cluster.counts, arrays)
-        apart = isinstance(seen, Apart) and arrays.per_server
-        seen.arrays[j] = arrays._replace(together=arrays.apart) if apart else arrays
-        try:
-            plan = None if run.hopeless(j) else session.best(j)[1]
-            return None if plan is None else (float(plan.payoff), plan.last)
-        finally:
-            run.arrays[j], seen.arrays[j], run.work[j], run.fastest[j] = was
-
-    return ask
+Ask = Callable[[Form], tuple[float | None, int | None] | None]  # payoff and slot promised of a form that is taken
+WORTHS = 1.02 ** np.arange(1, 234)  # times the worth stated: to a hundredfold, in steps of 2 %
+SLOTS = (*range(1, 65), *(round(64 * 1.05**n) for n in range(1, 200)))  # later: each to 64, from there in steps of 5 %
+WIDTHS = 32  # up to so many workers each width is tried, beyond that every half
+LATER = {
+    "deadline": ("slots", "a deadline"),
+    "linear": ("slots", "a worth that falls"),
+    "sigmoid": ("middle", "a worth that falls"),
+}
 
 
-def by_refusal(result: Result) -> Ask:
-    """Ask a policy that promises nothing whether it would refuse this form outright."""
-
-    def ask(form: Job) -> tuple[float | None, int | None] | None:
-        run = Execution(result.cluster, Workload((form,), slot=result.jobs.slot), result.slots, result.horizon)
-        session = result.policy.start(run, result.seed)
-        run.now = form.arrival
-        session.arrive(0)
-        return None if run.state(0) == REFUSED else (None, None)
-
-    return ask
-
-
-def _part(job: Job, percent: int, words: str, changes: dict[str, object]) -> tuple[str, dict[str, object]]:
-    less = f"{percent} % of the work"
-    return f"{words} and {less}" if words else less, {**changes, "work": job.work * percent / 100}
-
-
-def _bases(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, object]]]:
-    """The job as it is, or the demands that fit a machine when it fits none."""
-    if fastest(cluster.capacity, cluster.counts, arrays_of(job, cluster)) > 0.0:
-        yield "", {}
-    else:
-        yield from _fitting(cluster, job)
-
-
-def _forms(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, object]]]:
-    """Smaller demands and fewer workers, the least change first."""
-    for words, changes in _bases(cluster, job):
-        if changes:
-            yield words, changes
-        most = arrays_of(job.but(**changes), cluster).widest // 2
-        while most >= 1:
-            fewer = f"at most {most} worker{'s' if most > 1 else ''}"
-            narrow = {**changes, "most": most}
-            if job.requested is not None:
-                narrow["requested"] = min(job.requested, most)
-            yield f"{words} and {fewer}" if words else fewer, narrow
-            most //= 2
+def ways_of(job: Job, cluster: Cluster, window: int) -> list[Way]:
+    """What its owner could change: worth, time (at most `window` slots), width, type, work; a demand that fits nowhere."""
+    arrays, types = arrays_of(job, cluster), [Way([form]) for form in _on_types(job, cluster)]
+    less = [Form(f"{percent} % of the work", {"work": job.work * percent / 100}) for percent in range(99, 0, -1)]
+    if fastest(cluster.capacity, cluster.counts, arrays) <= 0.0:
+        fits = next(_fitting(cluster, job), None)
+        both = [Form(f"{fits.words} and {words}", {**fits.changes, **new}) for words, new in less] if fits else []
+        return [*types, *([Way([fits, *both], rising=True)] if fits else [])]
+    stated, value = job.utility.as_dict(), getattr(job.utility, "value", 0.0)
+    more = []
+    for v in (float(f"{min(value * times, MOST_WORTH):.4g}") for times in WORTHS if value > 0.0):
+        more.append(Form(f"a worth of at least {v:.4g} (now {value:.4g})", {"utility": utility(stated | {"value": v})}))
+    later = []
+    if job.utility.name in LATER:
+        name, what = LATER[job.utility.name]
+        time = getattr(job.utility, name)
+        forms = ((k, {"utility": utility(stated | {name: time + k})}) for k in SLOTS if k <= window)
+        later = [Form(f"{what} {count(k, 'slot')} later", new) for k, new in forms]
+    widest = arrays.widest
+    widths = range(widest - 1, 0, -1) if widest <= WIDTHS else [widest >> k for k in range(1, widest.bit_length())]
+    asked = job.requested or widest
+    narrow = [Form(f"at most {count(w, 'worker')}", {"most": w, "requested": min(asked, w)}) for w in widths]
+    return [Way(more, rising=True, exact=True), Way(later, rising=True), Way(narrow), *types, Way(less, rising=True)]
 
 
-def _fitting(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, object]]]:
+def _on_types(job: Job, cluster: Cluster) -> Iterator[Form]:
+    """On one type alone of those it takes; or beside them on another, taken to be as fast as the slowest it states."""
+    speeds = dict.fromkeys(cluster.types, 1.0) if job.speeds is None else dict(job.speeds)
+    for name in speeds if len(speeds) > 1 else ():
+        yield Form(f"type {name} alone", {"speeds": {name: speeds[name]}})
+    slowest = min(speeds, key=lambda name: job.rate(1, together=True, type=name))
+    for name in cluster.types:
+        if name not in speeds:
+            yield Form(f"type {name} too, if as fast as {slowest}", {"speeds": {**speeds, name: speeds[slowest]}})
+
+
+def changes_of(ways: Iterable[Way], ask: Ask) -> tuple[Change, ...]:
+    """Of each way the least change that is taken: found by halving where it is rising, else tried in order."""
+    return tuple(change for way in ways if (change := _least(way, ask)) is not None)
+
+
+def _least(way: Way, ask: Ask) -> Change | None:
+    tried = ((form, ask(form)) for form in (way.forms[-1:] if way.rising else way.forms))
+    found = next(((form, answer) for form, answer in tried if answer is not None), None)
+    low, high = -1, len(way.forms) - 1  # the least that is taken lies between
+    while way.rising and found is not None and high - low > 1:
+        middle = (low + high) // 2
+        if (answer := ask(way.forms[middle])) is None:
+            low = middle
+        else:
+            high, found = middle, (way.forms[middle], answer)
+    return None if found is None else Change(*found[0], *found[1], way.exact)
+
+
+def _fitting(cluster: Cluster, job: Job) -> Iterator[Form]:
     """Demands cut to what a machine has: the machine that comes nearest, then the others."""
-    for k in _nearest(cluster, cluster.demand(job.worker, job.id) + cluster.demand(job.server or {}, job.id)):
+    need = cluster.demand(job.worker, job.id) + cluster.demand(job.server or {}, job.id)
+    for k in _nearest(cluster, job, need):
         has = dict(zip(cluster.resources, cluster.capacity[k].tolist(), strict=True))
         for share in (False, True):
             worker, server = _cut(job, has, share)
@@ -159,7 +148,7 @@ def _fitting(cluster: Cluster, job: Job) -> Iterator[tuple[str, dict[str, object
             form = job.but(**changes)
             if changes and fastest(cluster.capacity, cluster.counts, arrays_of(form, cluster)) > 0.0:
                 parts = [f"a {part} of {_shown(getattr(form, part))}" for part in changes]
-                yield " and ".join(parts), changes
+                yield Form(" and ".join(parts), changes)
                 return
 
 
@@ -187,21 +176,21 @@ def _shown(demand: Mapping[str, int]) -> str:
     return ", ".join(f"{show(milli)} {r}" for r, milli in demand.items() if milli)
 
 
-def _nearest(cluster: Cluster, need: Ints) -> list[int]:
-    """Machine types, by how little they lack."""
+def _nearest(cluster: Cluster, job: Job, need: Ints) -> list[int]:
+    """Entries of machines that the job takes, by how little they lack."""
     asked = need > 0
     share = np.minimum(1.0, cluster.capacity[:, asked] / need[asked])
-    return sorted(range(len(share)), key=lambda k: (-share[k].min(), -share[k].sum(), k))
+    taken = [k for k, machine in enumerate(cluster.machines) if job.takes(machine.type)]
+    return sorted(taken, key=lambda k: (-share[k].min(), -share[k].sum(), k))
 
 
 def missing(job: Job, cluster: Cluster) -> tuple[Missing, ...]:
     """What stops even one worker on an empty cluster."""
-    worker, server = cluster.demand(job.worker, job.id), cluster.demand(job.server or {}, job.id)
+    worker, server = (cluster.packed(cluster.demand(part or {}, job.id)) for part in (job.worker, job.server))
     parts = (("a worker", worker), ("a server", server), ("a worker and its server", worker + server))
     for part, need in parts:
-        if not need.any() or np.all(cluster.capacity >= need, axis=1).any():
+        if not need.any() or np.all(cluster.capacity[(k := _nearest(cluster, job, need)[0])] >= need):
             continue
-        k = _nearest(cluster, need)[0]
         name = cluster.names[int(np.flatnonzero(cluster.type_of == k)[0])]
         return tuple(
             Missing(part, name, r, int(need[i]) / MILLI, int(cluster.capacity[k, i]) / MILLI)
@@ -213,7 +202,7 @@ def missing(job: Job, cluster: Cluster) -> tuple[Missing, ...]:
 
 def words_of(e: Explanation) -> str:
     """What happened, why it waited or was refused, the prices, the room, and what would have helped."""
-    lines = [_what_happened(e), _why_it_waited(e), *_why_refused(e), *_at_these_prices(e), *_room(e), _change(e)]
+    lines = [_what_happened(e), _why_it_waited(e), *_why_refused(e), *_at_these_prices(e), *_room(e), _changes(e)]
     return "\n".join(line for line in lines if line)
 
 
@@ -325,11 +314,10 @@ def _room(e: Explanation) -> list[str]:
     return [line + "."]
 
 
-def _change(e: Explanation) -> str:
-    if e.smaller is None:
-        nothing = "No narrower, smaller or shorter form of it (down to 1 % of the work) would have been taken."
-        return nothing if e.reason and e.window > 0 else ""
-    if e.smaller.payoff is None:
-        return f"It would not have been refused with {e.smaller.words}."
-    finish = f"payoff {e.smaller.payoff:.4g}, finished in slot {e.smaller.finish}"
-    return f"It would have been promised on arrival with {e.smaller.words}: {finish}."
+def _changes(e: Explanation) -> str:
+    if not e.changes:
+        nothing = "No other worth, time, width or work of it (down to 1 % of the work) would have been taken."
+        return nothing if e.tried else ""
+    told = [c.words + (f", done by slot {c.due}" if c.due is not None else "") for c in e.changes]
+    taken = "not have been refused" if e.changes[0].due is None else "have been promised on arrival"
+    return f"It would {taken} with {'one of: ' if len(told) > 1 else ''}{'; '.join(told)}."

@@ -16,12 +16,31 @@ from typing import NoReturn
 
 from equipoise import units
 from equipoise.errors import InputError, refuse_unknown, said_of
+from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job, Workload
-from equipoise.place.job_spec import FIELDS, GROUPS, HOUR, Values, job_from, machine_from, plain_job, plain_machine
+from equipoise.place.job_spec import (
+    FIELDS,
+    GROUPS,
+    HOUR,
+    KINDS,
+    WINDOW_FIELDS,
+    Values,
+    WindowSpec,
+    job_from,
+    machine_from,
+    plain_job,
+    plain_machine,
+)
 
 DEEPEST = 20  # levels of a YAML file; ours need four
+BANDWIDTHS = ("inside", "between", "across")  # of a cluster
 LONGEST = 400  # characters of a message: one line that a terminal can show
+CALENDAR = "calendar.yaml"  # its name in a run folder
+AMOUNTS = {
+    "machines": ("capacity", ("name", "count", *KINDS)),
+    "windows": ("amount", WINDOW_FIELDS),
+}  # of what other columns are
 YAML_KINDS = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "value", "merge")
 
 
@@ -76,7 +95,7 @@ def _ending(path: Path) -> str:
 
 
 def opened(path: Path, many: str, *, text: str | None = None, single: bool = False) -> EntryFile:
-    """Read a file of `many`, "jobs" or "machines".
+    """Read a file of `many`, "jobs", "machines" or "windows".
 
     `text` is YAML that was read already; with `single` the file may be the fields of one entry.
     """
@@ -106,7 +125,7 @@ def _document(
 ) -> EntryFile:
     """Check the top of a YAML or JSON file, and that every field is one value or a mapping of values."""
     with at(path, where):
-        known = ("slot", "defaults", "note", "start") if many == "jobs" else ("bandwidth",)
+        known = {"jobs": ("slot", "defaults", "note", "start"), "machines": ("bandwidth",)}.get(many, ())
         refuse_unknown("field", top, (many, *known))
         settings = _fields({k: v for k, v in top.items() if k != many and v is not None})
         defaults = settings.pop("defaults", {})
@@ -125,11 +144,13 @@ def _document(
     return EntryFile(path, where, settings, defaults, checked)
 
 
-def _fields(values: dict[str, object], depth: int = 2) -> Values:
+def _fields(values: dict[str, object], depth: int = 2, listed: bool = False) -> Values:
     for name, value in values.items():
         if isinstance(value, dict) and depth:
             with said_of(name):
-                _fields(value, depth - 1 if name == "defaults" else 0)
+                _fields(value, depth - 1 if name == "defaults" else 0, name == "speeds")
+        elif listed and isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
+            continue
         elif isinstance(value, bool | list | dict):
             raise InputError(f"{name} is {_named(value)}; expected one value")
     return values
@@ -212,6 +233,8 @@ def _from_yaml(path: Path, text: str, many: str, single: bool) -> EntryFile:
                 return node.value.lower() in ("yes", "true", "on")
             return None if kind == "null" else str(node.value)
         out: dict[str, object] = {}
+        if isinstance(node, yaml.SequenceNode):
+            return [str(one.value) if isinstance(one, yaml.ScalarNode) else {} for one in node.value]
         if not isinstance(node, yaml.MappingNode):
             return []
         for name, value in node.value if depth else ():
@@ -249,7 +272,7 @@ def _from_csv(path: Path, text: str, many: str) -> EntryFile:
         name, _, value = line.lstrip("# ").partition(":")
         if many == "jobs" and name.strip() in ("slot", "note", "start"):
             settings[name.strip()] = value.strip()
-        elif many == "machines" and name.strip() in ("inside", "between"):
+        elif many == "machines" and name.strip() in BANDWIDTHS:
             settings.setdefault("bandwidth", {})[name.strip()] = value.strip()
     stream.seek(start)
     rows = csv.reader(stream, strict=True)
@@ -282,8 +305,9 @@ def _from_csv(path: Path, text: str, many: str) -> EntryFile:
 
 def _columns(columns: list[str], many: str) -> list[tuple[str, str]]:
     _pairs((name, None) for name in columns)
-    if many == "machines":
-        return [("", name) if name in ("name", "count") else ("capacity", name) for name in columns]
+    if many in AMOUNTS:
+        group, own = AMOUNTS[many]
+        return [("", name) if name in own else (group, name) for name in columns]
     places = []
     for column in columns:
         group, name = grouped(column)
@@ -373,7 +397,7 @@ def read_cluster(path: str | Path) -> Cluster:
         rates = file.settings.get("bandwidth", {})
         if not isinstance(rates, dict):
             raise InputError(f"bandwidth is {rates!r}; expected {{inside: 20Gbps, between: 1Gbps}}")
-        refuse_unknown("bandwidth", rates, ("inside", "between"))
+        refuse_unknown("bandwidth", rates, BANDWIDTHS)
         return Cluster(tuple(machines), **{name: units.bandwidth(rate, name) for name, rate in rates.items()})
 
 
@@ -434,5 +458,37 @@ def write_cluster(cluster: Cluster, path: str | Path) -> None:
 
 def cluster_text(cluster: Cluster, name: str | Path = "cluster.yaml") -> str:
     """What `write_cluster` writes to a file of this name."""
-    rates = {"inside": float(cluster.inside), "between": float(cluster.between)}
+    rates = {name: float(rate) for name in BANDWIDTHS if (rate := getattr(cluster, name)) is not None}
     return text_of(Path(name), "machines", {"bandwidth": rates}, [plain_machine(m) for m in cluster.machines])
+
+
+# Calendars.
+
+
+def read_calendar(path: str | Path, jobs: Workload, *, end: int | None = None, moved: int = 0) -> tuple[Calendar, int]:
+    """Windows from YAML, JSON or CSV; and how many of the file are over before its slot `moved`, which becomes slot 0.
+
+    Parameters
+    ----------
+    path
+        The file: `windows`, or a row each, of machine, first, last, kind, notice and an amount of each resource.
+    jobs
+        Whose slots they are: their length, and the calendar time of slot 0.
+    end
+        The last slot of a window that states none.
+    moved
+        Slots of the file that are not scored.
+    """
+    file = opened(Path(path), "windows")
+    found = []
+    for where, values in file.entries:
+        with at(file.path, where):
+            spec = WindowSpec.of({**values, "machine": str(values.get("machine") or "")})
+            found.append(spec.build(jobs, end, moved, f"{file.path}, {where}"))
+    windows = tuple(window for window in found if window is not None)
+    return Calendar(windows), len(found) - len(windows)
+
+
+def calendar_text(calendar: Calendar) -> str:
+    """What `read_calendar` reads back, as YAML."""
+    return text_of(Path(CALENDAR), "windows", {}, [WindowSpec.plain(window) for window in calendar.windows])

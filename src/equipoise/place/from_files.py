@@ -11,6 +11,7 @@ from equipoise.document import Document, Row, allocations_of, read as load, read
 from equipoise.errors import InputError
 from equipoise.place import files
 from equipoise.place.bound import bound
+from equipoise.place.cluster import Cluster
 from equipoise.place.job import Workload
 from equipoise.place.scene import read_cluster, read_jobs, read_scene, skipped_lines
 from equipoise.place.schedule import read_schedule, verify_files
@@ -75,6 +76,7 @@ def verify_schedule(
     horizon: int | None = None,
     slot: str | None = None,
     claims: Path | None = None,
+    calendar: Path | None = None,
 ) -> Document:
     """Certify a schedule made by anybody: its certificate, what it completes and earns, and when each job finishes.
 
@@ -93,6 +95,8 @@ def verify_schedule(
     claims
         What is claimed of it, a CSV file with the columns job and finish, and where it has them utility, due (the slot
         promised) and state; without, outcomes.csv beside it.
+    calendar
+        What jobs could not have; without, calendar.yaml beside it. What they lost to it is lost.csv beside the schedule.
     """
     rows = read_schedule(schedule)
     beside = schedule.parent
@@ -103,17 +107,35 @@ def verify_schedule(
     end = _end(workload, slots, horizon, beside if jobs is None else None)
     claims_file = claims or (beside / "outcomes.csv" if jobs is None and (beside / "outcomes.csv").is_file() else None)
     told = None if claims_file is None else _claimed(claims_file, schedule.stem)
+    calendar_file = calendar or (
+        beside / files.CALENDAR if jobs is None and (beside / files.CALENDAR).is_file() else None
+    )
+    kept = None if calendar_file is None else files.read_calendar(calendar_file, workload, end=end)[0]
     finish = None if told is None else {name: row["finish"] for name, row in told.items()}
-    found = verify_files(machines, workload, rows, end=end, finish=finish)
+    found = verify_files(machines, workload, rows, end=end, finish=finish, calendar=kept)
     certificate = found.certificate
     if told is not None:
         ends = (found.finish[job.id] for job in workload)
         truly = np.array([-1 if last is None else last for last in ends], dtype=np.int64)
-        certificate = Certificate((*certificate, *claims_of(workload, found.schedule, truly, end, told)))
+        blocked = () if kept is None else kept.on(machines, end)
+        lost = _lost(beside / "lost.csv", schedule.stem, workload, machines)
+        certificate = Certificate((*certificate, *claims_of(workload, found.schedule, truly, end, told, blocked, lost)))
     config = {"schedule": str(schedule), "jobs": str(jobs_file), "cluster": str(cluster_file), "end": end}
+    config["calendar"] = None if calendar_file is None else str(calendar_file)
     config["claims"] = None if claims_file is None else str(claims_file)
     result = {"cells": len(rows), "jobs": len(workload), "completed": found.completed, "utility": found.utility}
     return Document("place verify", result | {"finish": found.finish}, certificate, config)
+
+
+def _lost(path: Path, schedule: str, jobs: Workload, cluster: Cluster) -> list[tuple[int, int, int]]:
+    """Job, slot and machine of the cells that the policy of a schedule says jobs lost; a name nobody has is -1."""
+    rows = read_table(path) if path.is_file() else []
+    index = {job.id: j for j, job in enumerate(jobs)}
+    return [
+        (index.get(str(row.get("job")), -1), slot, cluster.machine_ids.get(str(row.get("machine")), -1))
+        for row in rows
+        if allocations_of(str(row.get("policy"))) == schedule and isinstance(slot := row.get("slot"), int)
+    ]
 
 
 def _beside(path: Path, option: str) -> Path:

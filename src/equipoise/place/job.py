@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from numbers import Real
-from typing import Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,6 +18,9 @@ from equipoise._short import short
 from equipoise.errors import InputError, refuse_unknown, refuse_words, unknown_name
 from equipoise.kernels import Floats, Int32s, kernel
 from equipoise.units import Demand as Demand
+
+if TYPE_CHECKING:
+    from equipoise.place.durations import Durations
 
 SIGMOID, DEADLINE, LINEAR, UNSTATED = 0, 1, 2, 3
 MOST_WORTH = 1e12  # a worth or a time beyond this is a slip
@@ -153,7 +157,7 @@ def utility(values: Mapping[str, Any]) -> Utility:
 
 MOST, MOST_PRIORITY = 1e15, 1e6
 COUNTS = {"arrival": 0, "batch": 1, "workers_per_server": 1, "requested": 1, "most": 1}  # and the least of each
-AMOUNTS = ("work", "time_per_sample", "gradient", "inside", "between", "restart", "actual", "priority")
+AMOUNTS = ("work", "time_per_sample", "gradient", "inside", "between", "across", "restart", "actual", "priority")
 
 
 @dataclass(frozen=True)
@@ -163,6 +167,9 @@ class Job:
     `server` None is an all-reduce job. `batch` is the global batch F: at most that many workers at once, or `most` if
     given. `requested` is the width a fixed-width policy gives it. `restart` is the part of a slot lost whenever
     width or placement changed. `actual` is the true work over the stated one: policies are told `work`, never this.
+    `speeds` are the types of machines it takes, each with a factor on its rate, or with a table: samples per slot of 1, 2,
+    ... workers on one machine. More workers than that are no faster; spread, they lose the part that the rate loses. None:
+    every type, at factor 1.
     `user` is who submitted it ("": nobody said), `priority` how much more it counts than another job of the same kind.
     """
 
@@ -185,6 +192,8 @@ class Job:
     user: str = ""
     priority: float = 1.0
     tags: Mapping[str, str] = field(default_factory=dict)
+    speeds: Mapping[str, float | Sequence[float]] | None = None
+    across: float | None = None  # bytes per slot between racks; None: as between machines
 
     def __repr__(self) -> str:
         workers = self.requested or "any number of"
@@ -199,7 +208,7 @@ class Job:
     def _check(self) -> None:
         for name in (*COUNTS, *AMOUNTS):
             value = getattr(self, name)
-            if value is None and name in ("requested", "most"):
+            if value is None and name in ("requested", "most", "across"):
                 continue
             if not _is_number(value):
                 raise InputError(f"{name} is {value!r}; expected a number", code="number.form")
@@ -211,11 +220,13 @@ class Job:
                 object.__setattr__(self, name, int(value))
             elif name not in ("gradient", "restart") and not value > 0:
                 raise InputError(f"{name} is {value!r}; expected a positive number", code="number.range")
-            elif name not in ("inside", "between") and not 0 <= value <= MOST:
+            elif name not in ("inside", "between", "across") and not 0 <= value <= MOST:
                 raise InputError(f"{name} is {value!r}; expected a number from 0 to {MOST:g}", code="number.range")
             elif name == "priority" and value > MOST_PRIORITY:
                 expected = f"a positive number, at most {MOST_PRIORITY:g}"
                 raise InputError(f"priority is {value!r}; expected {expected}", code="number.range")
+        if (self.across or 0.0) > self.between:
+            raise InputError(f"across is {self.across!r}; expected at most between", code="number.range")
         if not isinstance(self.utility, Utility):
             raise InputError(
                 f"utility is {self.utility!r}; expected Sigmoid, Deadline, Linear or Unstated", code="job.utility"
@@ -227,6 +238,8 @@ class Job:
             object.__setattr__(self, "server", _demand(self.server, "server"))
         if not any(self.worker.values()):
             raise InputError("a worker asks for nothing; expected some of at least one resource", code="job.empty")
+        if self.speeds is not None:
+            object.__setattr__(self, "speeds", _speeds(self.speeds))
 
     def but(self, **changes: Any) -> Job:
         """The same job with some fields changed. Demands already in milli-units are kept as they are."""
@@ -235,7 +248,13 @@ class Job:
     @property
     def widest(self) -> int:
         """The most workers at once."""
-        return self.batch if self.most is None else min(self.batch, self.most)
+        most = self.batch if self.most is None else min(self.batch, self.most)
+        tables = [len(speed) for speed in (self.speeds or {}).values() if isinstance(speed, tuple)]
+        return min(most, max(tables)) if tables and len(tables) == len(self.speeds or {}) else most
+
+    def takes(self, type: str) -> bool:
+        """Whether it may sit on machines of a type."""
+        return self.speeds is None or type in self.speeds
 
     def servers(self, workers: int) -> int:
         """Parameter servers that so many workers need: ceil(w / gamma), none in an all-reduce job."""
@@ -245,11 +264,32 @@ class Job:
         """Slots per sample and worker of a parameter-server job: tau + (gamma / F)(2 g / b)."""
         return self.time_per_sample + self.workers_per_server / self.batch * (2.0 * self.gradient / bandwidth)
 
-    def rate(self, workers: int, *, together: bool) -> float:
-        """Samples per slot with so many workers, all on one machine (`together`) or not."""
+    def rate(self, workers: int, *, together: bool, type: str | None = None, across: bool = False) -> float:
+        """Samples per slot with so many workers, all on one machine (`together`) or not, on machines of one type, which may
+        be in several racks (`across`).
+
+        Without a type it is that of the fastest type it takes.
+        """
         if workers == 0:
             return 0.0
-        bandwidth = self.inside if together else self.between
+        law = self._law(workers, together, across)
+        if self.speeds is None:
+            return law
+        if type is None:
+            return max(self.rate(workers, together=together, type=name, across=across) for name in self.speeds)
+        speed = self.speeds.get(type, 0.0)
+        if not isinstance(speed, Sequence):
+            return law * speed
+        best = speed[min(workers, len(speed)) - 1]
+        return best if together else best * (law / self._law(workers, True))
+
+    def bandwidth(self, together: bool, across: bool) -> float:
+        """Bytes per slot between its workers."""
+        return self.inside if together else self.across if across and self.across is not None else self.between
+
+    def _law(self, workers: int, together: bool, across: bool = False) -> float:
+        """The rate at factor 1."""
+        bandwidth = self.bandwidth(together, across)
         if self.server is not None:
             return workers / self.sigma(bandwidth)
         exchange = 2.0 * (workers - 1) / workers * self.gradient / bandwidth
@@ -275,6 +315,29 @@ def _demand(values: Mapping[str, object], who: str) -> Demand:
     return Demand({str(r): units.resource(v, f"{who}: {r}") for r, v in values.items()})
 
 
+def _speeds(values: Mapping[str, float | Sequence[float]]) -> dict[str, float | tuple[float, ...]]:
+    """A positive factor, or a table that does not fall, for every type."""
+    if not isinstance(values, Mapping) or not values:
+        raise InputError(f'speeds is {values!r}; expected types, as {{"a100": 2.0, "v100": 1.0}}', code="job.speeds")
+    out: dict[str, float | tuple[float, ...]] = {}
+    for name, speed in values.items():
+        table = list(speed) if isinstance(speed, Sequence) and not isinstance(speed, str) else [speed]
+        if not table or not all(_is_number(number) and 0 < number <= MOST for number in table):
+            raise InputError(
+                f"speeds: {name} is {short(str(speed))}; expected a positive number, or samples per slot of 1, 2, ..."
+                " workers. A type that is not taken is left out",
+                code="job.speed",
+            )
+        for width, (less, more) in enumerate(pairwise(table), 2):
+            if more < less:
+                raise InputError(
+                    f"speeds: {name} falls from {less:g} to {more:g} at {width} workers; expected it not to fall",
+                    code="job.speeds_fall",
+                )
+        out[str(name)] = float(speed) if table[0] is speed else tuple(float(number) for number in table)
+    return out
+
+
 @dataclass(frozen=True)
 class Skipped:
     """A row of a trace that could not be a job: where, and why."""
@@ -293,6 +356,7 @@ class Workload(Sequence[Job]):
     note: str = ""  # such as "utilities synthesised, seed 7"
     skipped: tuple[Skipped, ...] = ()
     start: str = ""  # the calendar time of slot 0, where known
+    durations: Durations | None = None  # learnt from history: what is planned for jobs over what they state
 
     def __repr__(self) -> str:
         return f"<Workload: {len(self.jobs)} jobs, slots of {self.slot:g} s, {short(self.source)}>"

@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Self
@@ -23,8 +24,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from equipoise import units
 from equipoise.errors import InputError, refuse_unknown, said_of, unknown_name
+from equipoise.place.calendar import RESERVATION, Window
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Demand, Job, Unstated, Utility, utility
+from equipoise.place.job import Demand, Job, Unstated, Utility, Workload, utility
 
 Scalar = str | int | float
 Values = dict[str, Any]  # a Scalar, a dict of them, or None: left out
@@ -32,16 +34,21 @@ HOUR = "1h"
 UNLIMITED = "unlimited"
 LARGEST = 1e300
 LONGEST_NAME, MOST_TAGS, MOST_WORKERS = 200, 32, 1_000_000
+MOST_TABLE = 1024  # widths of a table of rates
+KINDS = ("type", "rack")  # fields of machines that jobs may mind
 DEFAULT_VALUE = 1.0  # of a job that says nothing of what it is worth
 CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 WHOLE = re.compile(r"^\s*[+-]?\d{1,18}\s*$", re.ASCII)
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 DECIMAL = re.compile(rf"^\s*{NUMBER}\s*$", re.ASCII)
+EACH_SLOT = re.compile(rf"^({NUMBER})/slot$", re.ASCII)
 SLOTS = re.compile(rf"^\s*({NUMBER})\s*slots?(?:/sample)?\s*$", re.ASCII)
 PER_SLOT = re.compile(rf"^\s*({NUMBER})\s*B/slot\s*$", re.ASCII)
+DATE = re.compile(r"^\s*\d{4}-\d\d-\d\d")
 RESOURCE = re.compile(r"^[\w./-]+$")
 DEMAND = "{gpu: 1, cpu: 4, memory: 16Gi}"
 EXAMPLES = {"worker": DEMAND, "server": DEMAND, "capacity": DEMAND, "tags": "{team: vision}"}
+EXAMPLES["speeds"] = '{a100: 2.5, v100: 1}, or {a100: "90 170 240"}, samples per second of 1, 2, ... workers'
 EXAMPLES["utility"] = "{kind: deadline, value: 10, slots: 24}"
 
 # One value: text or a number to what a Job holds, with times in slots.
@@ -89,6 +96,15 @@ def _rate(value: Scalar, what: str, slot: float) -> float:
     return units.bandwidth(value, what) * slot
 
 
+def _speed(value: Scalar | list[Scalar], what: str, slot: float) -> float | tuple[float, ...]:
+    """A factor; or samples per slot, of several numbers or with "/slot" behind them, which without it are per second."""
+    told = value if isinstance(value, list) else value.split() if isinstance(value, str) else [value]
+    if not isinstance(value, list) and len(told) == 1 and not EACH_SLOT.match(str(told[0])):
+        return _number(told[0], what)
+    said = [(EACH_SLOT.match(str(one)), one) for one in told]
+    return tuple(_number(each.group(1), what) if each else _number(one, what) * slot for each, one in said)
+
+
 def _in_slots(value: float) -> str:
     return f"{float(value)!r} slots"
 
@@ -116,6 +132,8 @@ Amount = Annotated[Number | None, Cell(_number)]
 Span = Annotated[Quantity | None, Cell(_slots, _in_slots, omit=0.0)]
 Size = Annotated[Quantity | None, Cell(lambda value, what, slot: units.size(value, what))]
 Rate = Annotated[Quantity | None, Cell(_rate, _per_slot)]
+Table = Annotated[str, Field(max_length=50_000)] | Number | Annotated[list[Quantity], Field(max_length=MOST_TABLE)]
+Speeds = Annotated[dict[Annotated[str, Field(max_length=60)], Table], Field(max_length=64)]
 
 
 class Written(BaseModel):
@@ -155,6 +173,7 @@ class JobSpec(Written):
     workers_per_server: Count = None
     inside: Rate = Field(None, description="bandwidth inside a machine", examples=["20Gbps"])
     between: Rate = None
+    across: Rate = Field(None, description="bandwidth between racks")
     requested: Count = Field(None, description="workers it is lent when it has no promise")
     most: Count = None
     restart: Span = Field(None, description="time lost whenever width or machines change")
@@ -168,6 +187,10 @@ class JobSpec(Written):
         None, description="how much more it counts than another job", examples=[2]
     )
     tags: dict[str, str] | None = None
+    speeds: Speeds | None = Field(
+        None,
+        description="types of machines it takes: a factor, or samples per second of 1, 2, ... workers on one machine",
+    )
 
     def build(self, cluster: Cluster, *, id: str, slot: float, now: int, horizon: int | None = None) -> Job:
         """The job for a cluster.
@@ -209,9 +232,14 @@ class JobSpec(Written):
         read["work"] = _work(read)
         read.setdefault("inside", cluster.inside * slot)
         read.setdefault("between", cluster.between * slot)
+        if cluster.across is not None:
+            read.setdefault("across", min(read["between"], cluster.across * slot))
         for side in ("worker", "server"):
             if side in values:
                 read[side] = _demand(values[side], side, cluster)
+        if "speeds" in values:
+            cluster.typed(values["speeds"], "speeds")
+            read["speeds"] = {name: _speed(told, f"speeds: {name}", slot) for name, told in values["speeds"].items()}
         read["utility"] = _utility(values["utility"], slot)
         return read | {name: values[name] for name in ("user", "tags") if name in values}
 
@@ -288,14 +316,47 @@ class MachineSpec(Written):
     name: str = "machine"
     capacity: Amounts = Field(examples=[{"gpu": 8, "cpu": 64, "memory": "512Gi"}])
     count: int = 1
+    type: Annotated[str, Field(max_length=60)] = Field("", description="what jobs state their speeds for")
+    rack: Annotated[str, Field(max_length=60)] = ""
 
     def build(self) -> Machine:
         """The machines of a cluster."""
         with said_of(f"machine {self.name!r}"):
             capacity = _demand(self.capacity, "capacity")
-        return Machine(capacity, self.count, self.name)
+        return Machine(capacity, self.count, self.name, self.type, self.rack)
 
 
+class WindowSpec(Written):
+    """A window of the calendar. Times are slots, lengths after slot 0 ("36h"), or dates ("2026-11-20 08:00")."""
+
+    field_name: ClassVar[str] = "field of a window"
+    machine: str = ""
+    first: Quantity
+    last: Quantity | None = None
+    kind: str = RESERVATION
+    notice: Quantity = 0
+    amount: Amounts | None = None
+
+    def build(self, jobs: Workload, end: int | None, moved: int, where: str) -> Window | None:
+        """The window in the slots of the jobs, of which slot 0 is slot `moved` of the file; None: it is over by then."""
+        if self.last is None and end is None:
+            raise InputError("no last; say the first slot after it")
+        first = _moment(self.first, "first", jobs, moved, math.floor)
+        last = int(end or 0) if self.last is None else _moment(self.last, "last", jobs, moved, math.ceil)
+        if first < last <= 0:
+            return None
+        amount = None if self.amount is None else _demand(self.amount, "amount")
+        notice = math.ceil(_wait(self.notice, "notice", jobs.slot))
+        return Window(self.machine, max(first, 0) if moved else first, last, amount, self.kind, notice, where)
+
+    @staticmethod
+    def plain(window: Window) -> Values:
+        """What is read back to an equal one."""
+        plain: Values = {name: getattr(window, name) for name in WINDOW_FIELDS}
+        return plain if window.amount is None else plain | {"amount": _plain(window.amount)}
+
+
+WINDOW_FIELDS = tuple(name for name in WindowSpec.model_fields if name != "amount")
 CELLS = {
     name: cell
     for name, field in JobEntry.model_fields.items()
@@ -417,8 +478,26 @@ def machine_from(values: Mapping[str, object]) -> Machine:
                 f"capacity is missing; expected a mapping, as {EXAMPLES['capacity']}", code="machine.capacity"
             )
         told = {"count": _number(count, "count")} if isinstance(count, str) else {}
-        spec = MachineSpec.of({**values, **told, "name": name})
+        spec = MachineSpec.of({**values, **told, "name": name, **{k: str(values.get(k) or "") for k in KINDS}})
     return spec.build()
+
+
+def _moment(value: Scalar, what: str, jobs: Workload, moved: int, whole: Callable[[Fraction], int]) -> int:
+    """A slot of the file, or a time, as a slot of the jobs."""
+    start, slot = jobs.start, Fraction(repr(jobs.slot))
+    if isinstance(value, str) and DATE.match(value):
+        try:
+            since = (datetime.fromisoformat(value) - datetime.fromisoformat(start)).total_seconds()
+        except (ValueError, TypeError):
+            why = f"slot 0 is {start}" if start else "the jobs' file states no start"
+            raise InputError(f"{what} is {value!r}, a date, and {why}; say a slot, or a length such as 36h") from None
+        return whole(Fraction(repr(since)) / slot)
+    if not isinstance(value, str) or DECIMAL.match(value):
+        found = _number(value, what)
+        if found != int(found):
+            raise InputError(f"{what} is {value!r}; expected a slot, a whole number")
+        return int(found) - moved
+    return whole(Fraction(repr(units.seconds(value, what))) / slot) - moved
 
 
 def plain_job(job: Job) -> Values:
@@ -438,6 +517,10 @@ def plain_job(job: Job) -> Values:
                 plain[name] = {"kind": job.utility.name} | {part: float(v) for part, v in vars(job.utility).items()}
         elif name == "user":
             plain |= {name: value} if value else {}
+        elif name == "speeds":
+            plain[name] = {
+                on: v if isinstance(v, float) else " ".join(f"{x!r}/slot" for x in v) for on, v in value.items()
+            }
         elif name == "tags":
             plain |= {name: {str(k): str(v) for k, v in value.items()}} if value else {}
         else:
@@ -447,7 +530,8 @@ def plain_job(job: Job) -> Values:
 
 def plain_machine(machine: Machine) -> Values:
     """What `machine_from` reads back to an equal one."""
-    return {"name": machine.name, "count": machine.count, "capacity": _plain(machine.capacity)}
+    kinds = {k: value for k in KINDS if (value := getattr(machine, k))}
+    return {"name": machine.name, "count": machine.count, **kinds, "capacity": _plain(machine.capacity)}
 
 
 def _plain(held: Mapping[str, int]) -> dict[str, int | str]:

@@ -10,26 +10,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.place import files, traces
+from equipoise.place.calendar import Calendar
 from equipoise.place.calibrate import needs_history, placer_of, price_kinds
 from equipoise.place.cluster import Cluster
 from equipoise.place.compare import Case, PlaceComparison, Progress, usual_baseline
-from equipoise.place.execution import Execution
+from equipoise.place.durations import learn_durations
+from equipoise.place.execution import end_of
 from equipoise.place.job import Workload
+from equipoise.place.recommend import BESIDE, USUAL, Recommendation, candidates, parts, recommend
 from equipoise.place.simulate import Placer
-from equipoise.place.spec import AUTO, OWN, TRACES, PlaceSpec, PricedSpec, SceneSpec
+from equipoise.place.spec import (
+    AUTO,
+    OWN,
+    PLACERS,
+    RECOMMENDED,
+    SEEN,
+    TRACES,
+    WORTHS,
+    PlaceSpec,
+    PricedSpec,
+    SceneSpec,
+    placer_names,
+)
 from equipoise.place.traces._rows import columns, format_of, opened
-from equipoise.units import seconds
+from equipoise.units import count as counted, seconds
 
 DRAWN, DRAWN_SLOTS, DRAWN_MACHINES = 60, 24, 20  # the built-in example: an overloaded day
 OTHER_SEEDS, HISTORIES = 1000, 4  # its history: so many other draws, from this seed on
 GPUS = 8
 PLANNED_AHEAD = 48 * 3600.0  # seconds, where nothing is said
+NO_PAST = "history.none"  # the code of an error: nothing comes before the jobs that are scored
 FIRST_LINES = 3  # of skipped rows that are named
 VARYING = re.compile(r"'[^']*'|[-+]?\d[\d.,:e+ -]*")
 
@@ -48,18 +64,22 @@ class PlaceScene:
     placers: tuple[Placer, ...] = ()
     baseline: str = ""  # the label of the placer that gains are told against
     bound: bool = True
+    calendar: Calendar | None = None
     skipped: tuple[str, ...] = ()  # of the notes, those about rows that could not be jobs
     spec: PlaceSpec | None = None
+    recommended: Recommendation | None = None
 
     @property
     def case(self) -> Case:
         """This scene as one seed of a sweep."""
-        return Case(self.seed, self.cluster, self.jobs, self.placers, self.slots, self.horizon)
+        pace = SEEN if self.spec is None else self.spec.pace
+        given = self.cluster, self.jobs, self.placers, self.slots, self.horizon
+        return Case(self.seed, *given, self.calendar, pace)
 
     @property
     def end(self) -> int:
         """The first slot in which nothing runs."""
-        return Execution(self.cluster, self.jobs, self.slots, self.horizon).end
+        return end_of(self.jobs, self.slots, self.horizon)
 
     def compare(self, *, progress: Progress | None = None, workers: int | None = 1) -> PlaceComparison:
         """Run every placer over the same jobs.
@@ -73,7 +93,8 @@ class PlaceScene:
         """
         found = self.case.compare("auto" if self.bound else False, progress=progress, workers=workers)
         history = tuple(len(past) for past in self.history)
-        return replace(found, notes=self.notes, history=history, asked_baseline=self.baseline, spec=self.spec)
+        told = {"notes": self.notes, "history": history, "asked_baseline": self.baseline, "spec": self.spec}
+        return replace(found, **told, recommended=self.recommended)  # type: ignore[arg-type]
 
     def refuse_unknown_job(self, name: str) -> None:
         """An error for a job that is not scored, which says whether it is history, or which one is the nearest."""
@@ -105,13 +126,48 @@ class Notes:
 
 
 def build(spec: PlaceSpec) -> PlaceScene:
-    """Read all files, and make the placers, with prices from history."""
-    scene = read_scene(spec, history=any(needs_history(kind) for kind in price_kinds(spec)))
-    placers = tuple(placer_of(spec, scene.history, scene.cluster, name, k) for k, name in enumerate(spec.policy))
+    """Read all files, ask history which policy to recommend, and make the placers, with prices from history."""
+    asked = RECOMMENDED in spec.policy or spec.recommend
+    needed = bool(spec.learn_durations) or any(map(needs_history, price_kinds(spec)))
+    try:
+        scene = read_scene(spec, history=asked or needed)
+    except InputError as error:
+        if needed or error.code != NO_PAST:
+            raise
+        scene = read_scene(spec, history=False)
+    found = _recommended(spec, scene) if asked else None
+    names = _expanded(spec.policy, found)
+    placers = tuple(placer_of(spec, scene.history, scene.cluster, name, k) for k, name in enumerate(names))
     labels = [placer.label for placer in placers]
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise InputError(f"two policies are called {twice[0]!r}; give yours another label")
-    return replace(scene, placers=placers, baseline=_baseline(spec, labels), bound=spec.bound, spec=spec)
+    return replace(
+        scene, placers=placers, baseline=_baseline(spec, labels), bound=spec.bound, spec=spec, recommended=found
+    )
+
+
+def _recommended(spec: PlaceSpec, scene: PlaceScene) -> Recommendation:
+    """The best on history; without history the usual one."""
+    if not scene.history:
+        name = next(name for name in USUAL if name in placer_names())
+        label = PLACERS.find(name).name
+        return Recommendation(label, name, f"{label}, the usual one: no past jobs tell which is the best")
+    early, late = parts(scene.history)
+    quick = {"replan": 0, "prices": "replay" if spec.prices == "best" else spec.prices}  # both others only refine
+    plain = spec.model_copy(update=quick)
+    names = candidates(calendar=scene.calendar is not None)
+    given = {name: placer_of(plain, [early], scene.cluster, name, k) for k, name in enumerate(names)}
+    window: dict[str, Any] = {"slots": scene.slots, "horizon": scene.horizon}
+    return recommend(scene.cluster, late, given, **window, seed=spec.seed, pace=spec.pace)
+
+
+def _expanded(names: Sequence[str], found: Recommendation | None) -> list[str]:
+    """The policies by name, with the recommended one in its place; alone, it has a few beside it."""
+    if found is None or RECOMMENDED not in names:
+        return list(names)
+    given = [found.name if name == RECOMMENDED else name for name in names]
+    known = placer_names()
+    return list(dict.fromkeys(given + [name for name in BESIDE if name in known and len(names) == 1]))
 
 
 def _baseline(spec: PlaceSpec, labels: Sequence[str]) -> str:
@@ -131,7 +187,7 @@ def read_scene(spec: SceneSpec, *, history: bool) -> PlaceScene:
         raise InputError(
             f"--slots {spec.slots} and --horizon {spec.horizon} are both given; keep one: a fixed end, or rolling"
         )
-    notes = Notes()
+    notes, moved = Notes(), 0
     if spec.jobs is None:
         cluster, jobs, past, slots = _example(spec, history, notes)
         horizon = spec.horizon
@@ -153,11 +209,26 @@ def read_scene(spec: SceneSpec, *, history: bool) -> PlaceScene:
     jobs = _disturbed(spec, jobs, 0)
     if spec.wrong:
         notes.add(f"durations are wrong by up to ±{100 * spec.wrong:g} %, seed {spec.seed}")
+    calendar = _calendar(spec, cluster, jobs, end_of(jobs, slots, horizon), moved, notes)
     if spec.restart:
         notes.add(f"a job loses {spec.restart} whenever it starts, moves or is resized")
     past = tuple(_disturbed(spec, one, k + 1) for k, one in enumerate(past))
+    if isinstance(spec, PricedSpec):
+        jobs, past = _learnt(spec, jobs, past, notes)
     told, skipped = tuple(notes.told), tuple(notes.skipped)
-    return PlaceScene(cluster, jobs, past, slots, horizon, told, spec.seed, skipped=skipped)
+    return PlaceScene(cluster, jobs, past, slots, horizon, told, spec.seed, calendar=calendar, skipped=skipped)
+
+
+def _calendar(spec: SceneSpec, cluster: Cluster, jobs: Workload, end: int, moved: int, notes: Notes) -> Calendar | None:
+    """The calendar of the slots that are scored, from slot `moved` of the file on."""
+    if not isinstance(spec, PlaceSpec) or spec.calendar is None:
+        return None
+    found, before = files.read_calendar(spec.calendar, jobs, end=end, moved=moved)
+    found.on(cluster, end)  # refuses what the cluster has not
+    notes.add(f"calendar: {counted(len(found.windows), 'window')} of {Path(spec.calendar).name}")
+    if before:
+        notes.add(f"calendar: {counted(before, 'more window')} over before slot {moved}, where the scored jobs begin")
+    return found
 
 
 def history_scene(spec: PricedSpec) -> PlaceScene:
@@ -230,11 +301,13 @@ def _split(
     if history and not past:
         before = jobs.between(first, cut)
         if not len(before):
-            raise InputError(f"--window {spec.window}: no job arrives before it to calibrate on; give --history FILE")
+            raise InputError(
+                f"--window {spec.window}: no job arrives before it to calibrate on; give --history FILE", code=NO_PAST
+            )
         past = (before,)
         when = f"slot {first}" if cut == first + 1 else f"slots {first} to {cut - 1}"
         which = f"the {len(before):,} jobs that arrive in {when}, which are not scored"
-        notes.add(f"no --history: prices come from {which}")
+        notes.add(f"no --history: the past is {which}")
     moved = f"; slot 0 is slot {cut} of the file" if cut else ""
     notes.add(f"scored: the {len(chosen):,} jobs that arrive in slots {cut} to {last - 1}{moved}")
     return chosen, past, cut
@@ -248,7 +321,8 @@ def _cut(spec: PricedSpec, jobs: Workload) -> int:
     if cut == jobs[0].arrival:
         raise InputError(
             f"{jobs.source}: every job arrives in slot {cut}, so that none can be history; give --history FILE of past "
-            "jobs, or --prices fixed, or policies without prices (--policy fifo,drf,srtf)"
+            "jobs, or --prices fixed, or policies without prices (--policy fifo,drf,srtf)",
+            code=NO_PAST,
         )
     return cut
 
@@ -266,6 +340,24 @@ def _disturbed(spec: SceneSpec, jobs: Workload, stream: int) -> Workload:
     if not any(changes):
         return jobs
     return replace(jobs, jobs=tuple(job.but(**change) for job, change in zip(jobs, changes, strict=True)))
+
+
+def _learnt(
+    spec: PricedSpec, jobs: Workload, past: tuple[Workload, ...], notes: Notes
+) -> tuple[Workload, tuple[Workload, ...]]:
+    """Both with what history says of durations: unless told, where it knows whose were wrong."""
+    wrong = any(job.user and job.actual != 1.0 for one in past for job in one)
+    found = learn_durations(past) if spec.learn_durations or (spec.learn_durations is None and wrong) else None
+    if found is None:
+        return jobs, past
+    median, most = found.overall
+    users = sum(1 for user in found.users if user)
+    notes.add(
+        f"durations: of {found.jobs:,} past jobs half took at most {median:.2f} and 90 % at most {most:.2f} of what "
+        f"they stated; planned by user ({users:,} known), but never less than stated where a date is promised "
+        "(--no-learn-durations)"
+    )
+    return replace(jobs, durations=found), tuple(replace(one, durations=found) for one in past)
 
 
 def skipped_lines(jobs: Workload) -> list[str]:
@@ -301,10 +393,18 @@ def read_jobs(spec: SceneSpec, path: Path, kind: str, cluster: Cluster | None) -
         return files.read_jobs(path, cluster, spec.slot)
     reader = TRACES.load(kind)
     takes = inspect.signature(reader).parameters
-    for name in ("slot", "elasticity", "sized_utility", *(("gpus_per_machine",) if spec.machines is None else ())):
+    for name in (
+        "slot",
+        "elasticity",
+        "sized_utility",
+        "worth",
+        *(("gpus_per_machine",) if spec.machines is None else ()),
+    ):
         if name not in takes and getattr(spec, name) != type(spec).model_fields[name].default:
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option} has no effect: the reader of format {kind} takes no {name}; leave {option} out")
+    if not spec.sized_utility and spec.worth == WORTHS[0]:
+        raise InputError("--no-sized-utility has no effect: no worth is drawn; say --worth drawn with it")
     given = {name: getattr(spec, name) for name in takes if name in type(spec).model_fields}
     return reader(path, **{name: value for name, value in given.items() if value is not None})
 

@@ -20,6 +20,7 @@ import numpy as np
 from equipoise.certificate import Certificate
 from equipoise.errors import InputError
 from equipoise.kernels import Int32s, Ints
+from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
 from equipoise.place.files import reading
 from equipoise.place.job import Job, Workload
@@ -145,6 +146,7 @@ def verify_files(
     *,
     end: int,
     finish: Mapping[str, int | None] | None = None,
+    calendar: Calendar | None = None,
 ) -> Verified:
     """Certify rows by names, and say when each job is done and what that is worth.
 
@@ -168,7 +170,7 @@ def verify_files(
                 )
         told = [finish.get(job.id) for job in workload]
         claimed = np.array([-1 if slot is None else int(slot) for slot in told], dtype=np.int64)
-    certificate, found, utility, ordered = measure(cluster, workload, table, end, claimed)
+    certificate, found, utility, ordered = measure(cluster, workload, table, end, claimed, calendar)
     by_id = {job.id: None if slot < 0 else int(slot) for job, slot in zip(workload, found, strict=True)}
     return Verified(certificate, by_id, utility, ordered)
 

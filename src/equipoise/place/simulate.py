@@ -17,9 +17,12 @@ from equipoise.certificate import Certificate
 from equipoise.document import Document, look_of
 from equipoise.errors import InputError
 from equipoise.kernels import Floats, Int32s, Ints
+from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
-from equipoise.place.execution import ADMITTED, LENT, PENDING, REFUSED, Decision, Execution
+from equipoise.place.execution import ADMITTED, LENT, NOWHERE, PENDING, REFUSED, Decision, Execution
 from equipoise.place.job import Job, Workload
+from equipoise.place.slowdown import Alone, Waits, stated
+from equipoise.place.spec import SEEN
 
 Progress = Callable[[int, int], None]  # slots passed, slots in all
 Watch = Callable[[Execution, "Session", int], None]  # sees the run and the policy at work just before a job arrives
@@ -39,6 +42,9 @@ class Session(Protocol):
 
     def unfinished(self, job: int) -> None:
         """A job's cells ran out and it is not done: it was more work than it said, or was only lent to."""
+
+    # A session may have two more methods: lost(jobs), before the arrivals of a slot in which a machine went away and took
+    # what they had on it (`run.taken`), and measured(job), after the first slot in which a job ran (`run.work` is true).
 
 
 class Placer(Protocol):
@@ -69,6 +75,9 @@ class Result(results.Result):
     decisions: tuple[tuple[Decision, ...], ...]
     seconds: float = field(compare=False)  # of deciding, in all
     detail: dict[str, Any] = field(default_factory=dict)
+    calendar: Calendar | None = None
+    pace: str = SEEN
+    lost: Int32s = field(default_factory=lambda: NOWHERE)  # rows as of a schedule: what machines that went away took
 
     @cached_property
     def utilities(self) -> Floats:
@@ -99,6 +108,32 @@ class Result(results.Result):
         return next((d.due for d in self.decisions[j] if d.state == ADMITTED), None)
 
     @cached_property
+    def broken(self) -> dict[int, str]:
+        """By whom the promise of each job that was told a date was broken: "" (kept), statement, machine or us."""
+        from equipoise.place.verify import broken
+
+        return broken(self)
+
+    @cached_property
+    def waits(self) -> Waits:
+        """What the jobs went through: slowdown, in time or not, finish-time fairness."""
+        alone = self.detail.get("alone")
+        if alone is None:
+            alone = Alone.of(Execution(self.cluster, self.jobs, self.slots, self.horizon))
+        return Waits.of(self.jobs, self.finish, self.end, alone)
+
+    @cached_property
+    def users(self) -> list[dict[str, Any]]:
+        """A row for each user that jobs state, as `row`, with the jobs of each; empty where none does."""
+        users = np.array([job.user for job in self.jobs])
+        rows = []
+        for user in sorted({*users.tolist()} - {""}):
+            which = users == user
+            counts = {"jobs": int(which.sum()), "completed": int((self.finish[which] >= 0).sum())}
+            rows.append({"policy": self.policy.label, "user": user} | counts | self.waits.row(which))
+        return rows
+
+    @cached_property
     def reasons(self) -> dict[str, int]:
         """Why jobs that never finished did not: the last reason each was told, counted."""
         unfinished = np.flatnonzero(self.finish < 0).tolist()
@@ -120,12 +155,13 @@ class Result(results.Result):
 
     def outcome(self, j: int) -> dict[str, Any]:
         """What became of a job; finish is a slot, None if it was never done, and then `reason` the last it was told. `due`
-        is the slot promised."""
+        is the slot promised, `broken` by whom it was not kept: statement (its own), machine or us."""
         job, finish = self.jobs[j], int(self.finish[j])
         reason = "" if finish >= 0 else next((d.reason for d in reversed(self.decisions[j]) if d.reason), "")
         told = {"job": job.id, "arrival": job.arrival, "state": self.states[j], "reason": reason}
         told |= {"finish": None if finish < 0 else finish, "utility": float(self.utilities[j])}
-        return told | {"due": self.due(j)}
+        told |= {"due": self.due(j), "broken": self.broken.get(j) or None}
+        return told | {"user": job.user, "priority": job.priority}
 
     @cached_property
     def bound(self) -> float | None:
@@ -134,13 +170,18 @@ class Result(results.Result):
 
     @property
     def row(self) -> dict[str, Any]:
-        """Plain numbers of the run; completion times in hours."""
+        """Plain numbers of the run; completion times in hours, `unfair` the share of jobs above 1."""
         hours = self.completion
         some = len(hours) > 0
+        told = ((log, job.arrival) for log, job in zip(self.decisions, self.jobs, strict=True))
+        by = list(self.broken.values())
         return {
             "policy": self.policy.label,
-            "utility": self.utility,
             "completed": self.completed,
+            **self.waits.row(),
+            "promised_on_arrival": sum(any(d.state == ADMITTED and d.slot == at for d in log) for log, at in told),
+            **{f"broken_by_{who}": by.count(who) for who in ("us", "machine", "statement")},
+            "utility": self.utility,
             "admitted": self.admitted,
             "bound": self.bound,
             "mean_completion": float(hours.mean()) if some else None,
@@ -156,7 +197,7 @@ class Result(results.Result):
 
         label = self.policy.label
         result = {"policy": label, "jobs": len(self.jobs), "slot": float(self.jobs.slot), "end": self.end}
-        result |= {"rows": [self.row], "reasons": self.reasons}
+        result |= {"stated": stated(self.jobs), "rows": [self.row], "users": self.users, "reasons": self.reasons}
         tables = {"outcomes": outcome_rows(self), "history": slot_rows(self), "allocations": allocation_rows(self)}
         tables["machines"] = machine_rows(self.cluster)
         config = {"policy": label, "slots": self.slots, "horizon": self.horizon, "seed": self.seed}
@@ -180,6 +221,8 @@ def simulate(
     seed: int = 0,
     progress: Progress | None = None,
     watch: Watch | None = None,
+    calendar: Calendar | None = None,
+    pace: str = SEEN,
 ) -> Result:
     """Let the policy decide, arrival by arrival and slot by slot; carry out what it decides.
 
@@ -202,6 +245,10 @@ def simulate(
         Called with slots passed and slots in all.
     watch
         Called with the execution, the session and the job just before a job arrives.
+    calendar
+        What jobs may not have, and when: reservations, maintenance, machines that end or fail.
+    pace
+        "seen": the true work of a job is known after the first slot in which it ran; "unseen": when it is done.
     """
     if not isinstance(cluster, Cluster):
         raise InputError(f"simulate: cluster is {type(cluster).__name__}; expected simulate(cluster, jobs, policy)")
@@ -211,7 +258,9 @@ def simulate(
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError(f"simulate: seed is {seed!r}; expected a whole number of 0 or more")
     workload = Workload.of(jobs)
-    run = Execution(cluster, workload, slots, horizon)
+    run = Execution(cluster, workload, slots, horizon, calendar, pace)
+    if workload.durations is not None:
+        run.work *= workload.durations.planned(workload, promises=getattr(policy, "promises", False))
     session = policy.start(run, seed)
     if not hasattr(session, "unfinished") and hasattr(session, "stranded"):
         old_attribute("Session.stranded", "unfinished")
@@ -220,10 +269,13 @@ def simulate(
         if not callable(getattr(session, method, None)):
             given = type(session).__name__
             raise InputError(f"{type(policy).__name__}.start gave {given}, which has no method {method}")
+    told_lost, told_measured = (getattr(session, name, lambda _: None) for name in ("lost", "measured"))
     next_job, spent = 0, 0.0
     for now in range(run.end):
         run.now = now
         began = time.perf_counter()
+        if now and run.calendar and (lost := run.begin()):
+            told_lost(lost)
         while next_job < len(workload) and run.arrival[next_job] <= now:
             if watch is not None:
                 watch(run, session, next_job)
@@ -235,6 +287,9 @@ def simulate(
         run.now = now + 1
         for job in finished:
             session.finished(job)
+        for job in run.measure():
+            if job not in finished and job not in unfinished:
+                told_measured(job)
         for job in unfinished:
             session.unfinished(job)
         if progress is not None:
@@ -259,6 +314,9 @@ def simulate(
         decisions=tuple(tuple(log) for log in run.decisions),
         seconds=spent,
         detail=getattr(session, "detail", {}),
+        calendar=calendar,
+        pace=pace,
+        lost=np.concatenate(run.lost) if run.lost else NOWHERE,
     )
 
 

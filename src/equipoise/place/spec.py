@@ -15,7 +15,7 @@ from pydantic import ValidationInfo, field_validator
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.registry import Registry, whole_reference
-from equipoise.spec import Spec, setting
+from equipoise.spec import FIRST, Spec, WholePath, known_names, setting
 from equipoise.units import seconds
 
 if TYPE_CHECKING:
@@ -29,7 +29,11 @@ PRICES: Registry[Prices] = Registry("equipoise.place.prices", "prices")
 TRACES: Registry[Workload] = Registry("equipoise.place.traces", "format")
 AUTO, OWN = "auto", "own"  # formats of jobs besides those of traces
 PACKINGS = ("greedy", "rounding")
+SEEN, UNSEEN = PACES = ("seen", "unseen")  # whether the true work of a job is known after the first slot it ran in
+DRAWN = "drawn"
+WORTHS = ("none", DRAWN)  # what a job of a trace is worth that states nothing of it
 EVERY = "all"
+RECOMMENDED = "recommended"
 PLAIN = "plain"  # pdors:plain: neither re-planning nor backfill
 PRICED = "priced"  # elasticflow:priced: with a price from history
 COUNT_MOST = 2**31  # of slots, machines, seeds and such
@@ -64,7 +68,10 @@ class SceneSpec(Spec):
     elasticity: float | None = setting(
         None, "Jobs of a trace run on up to so many times the GPUs they had. (default: 1; elasticflow: 4)", "Jobs"
     )
-    sized_utility: bool = setting(True, "Synthesised utilities grow with the job's GPU time.", "Jobs")
+    worth: str = setting(
+        WORTHS[0], "What jobs of a trace are worth: none (nothing is stated), or drawn by --seed.", "Jobs", "none|drawn"
+    )
+    sized_utility: bool = setting(True, "With --worth drawn: worth grows with the job's GPU time.", "Jobs")
     window: str | None = setting(
         None, "Score only jobs that arrive in these slots; history is as long a stretch before them.", "Jobs", "FROM:TO"
     )
@@ -76,6 +83,17 @@ class SceneSpec(Spec):
     )
     slots: int | None = setting(None, "Or: everything ends at this slot.", "Time", "SLOTS")
     seed: int = setting(0, "Draws utilities, synthetic jobs, wrong durations; re-planning.", "Time", "SEED")
+
+    @classmethod
+    def upgrade(cls, values: dict[str, object], version: str) -> dict[str, object]:
+        """In 0.1.0 the worth of a trace's jobs was drawn, a job's pace was not seen, all policies took part, and `packing`
+        was called `placer`."""
+        values = {"packing" if name == "placer" else name: value for name, value in values.items()}
+        first = {"worth": DRAWN, "pace": UNSEEN, "policy": EVERY}
+        known = {name: value for name, value in first.items() if name in cls.model_fields}
+        return known | values if version == FIRST else values
+
+    _known = known_names({"worth": WORTHS})
 
     @field_validator("jobs", "cluster")
     @classmethod
@@ -145,12 +163,20 @@ class PricedSpec(SceneSpec):
     history_share: float = setting(
         0.25, "Without --history: this first part of the jobs is history, and is not scored.", "Prices", "PART"
     )
+    learn_durations: bool | None = setting(
+        None,
+        "Plan by how long jobs of the same user took in history over what they stated. (default: where history has users)",
+        "Prices",
+    )
     prices: str = setting("best", f"{', '.join(PRICES.names())}, or a file of `place calibrate`.", "Prices", "KIND")
     fixed_prices: dict[str, float] | None = setting(
         None, "With --prices fixed: utility per unit and slot on an empty machine.", "Prices", "gpu=2,cpu=.1"
     )
     fixed_ratio: float = setting(
         10.0, "With --prices fixed: a full machine costs so many times an empty one.", "Prices"
+    )
+    pace: str = setting(
+        SEEN, "Wrong durations are seen after a job's first slot; or unseen, until it is done.", "Policies", "NAME"
     )
     replan: int = setting(40, "Steps of re-planning in every slot.", "Policies", "STEPS")
     caution: float = setting(
@@ -170,13 +196,6 @@ class PricedSpec(SceneSpec):
         "NAME",
         old="placer",
     )
-
-    @classmethod
-    def upgrade(cls, values: dict[str, object], version: str) -> dict[str, object]:
-        """`packing` was called `placer` in 0.1.0."""
-        if "placer" in values:
-            values = {"packing" if name == "placer" else name: value for name, value in values.items()}
-        return values
 
     @field_validator("history", mode="before")
     @classmethod
@@ -229,6 +248,13 @@ class PricedSpec(SceneSpec):
                 raise InputError(f"{pair!r} is no price; expected RESOURCE=NUMBER, such as gpu=2,cpu=.1")
         return found
 
+    @field_validator("pace")
+    @classmethod
+    def _known_pace(cls, value: str) -> str:
+        if value not in PACES:
+            raise unknown_name("pace", value, PACES)
+        return value
+
     @field_validator("packing")
     @classmethod
     def _known_packing(cls, value: str) -> str:
@@ -241,12 +267,17 @@ class PlaceSpec(PricedSpec):
     """Policies side by side: `PlaceSpec.from_yaml(path).build().compare().save(folder)`."""
 
     policy: list[str] = setting(
-        EVERY,
-        f"Commas between: {', '.join(placer_names())}; all (but elasticflow and sia); your own FILE.py:CLASS; pdors:recalled "
-        "and other kinds of prices, pdors:plain (no re-planning, no lending), elasticflow:priced.",
+        RECOMMENDED,
+        f"Commas between: {', '.join(placer_names())}; all (but elasticflow and sia); your own FILE.py:CLASS; "
+        "pdors:recalled and other kinds of prices, pdors:plain (no re-planning, no lending), elasticflow:priced; "
+        "recommended: the best on history, with a few beside it.",
         "Policies",
         "NAMES",
     )
+    calendar: WholePath = setting(
+        None, "What jobs may not have: reservations, maintenance, machines that end or fail.", "Jobs", "FILE"
+    )
+    recommend: bool = setting(False, "With --policy too: replay history, and say which is recommended.", "Policies")
     baseline: str | None = setting(None, "Gains are told against this policy. (default: FIFO)", "Policies", "NAME")
     bound: bool = setting(True, "The upper bound that no schedule can pass (an LP).", "Policies")
 
@@ -257,6 +288,8 @@ class PlaceSpec(PricedSpec):
         for name in words(value, "pdors,drf"):
             if name.lower() == EVERY:
                 found += placer_names(every=False)
+            elif name.lower() == RECOMMENDED:
+                found.append(RECOMMENDED)
             else:
                 found.append(whole_reference(name) if ".py" in name else known_policy(name))
         return list(dict.fromkeys(found))
@@ -268,9 +301,23 @@ class PlaceSpec(PricedSpec):
         return build(self)
 
 
+class WhatIfSpec(PlaceSpec):
+    """One policy as it is (the first of `policy`), and what would be other."""
+
+    add: int | None = setting(None, "So many machines more, or fewer: --add=-1. (default: 1)", "What if", "COUNT")
+    machine: str | None = setting(None, "Of this name or type.", "What if", "NAME")
+    instead: str | None = setting(None, "Another policy instead of --policy.", "What if", "NAME")
+
+    @field_validator("instead")
+    @classmethod
+    def _one(cls, value: str | None) -> str | None:
+        return value if value is None else whole_reference(value) if ".py" in value else known_policy(value)
+
+
 class SweepSpec(PlaceSpec):
     """The same comparison with so many seeds."""
 
+    policy: list[str] = setting(EVERY, "As for `place`; the same for every seed.", "Policies", "NAMES")
     seeds: int = setting(8, "So many draws, from --seed on.", "Time", "COUNT")
 
     @field_validator("seeds")
@@ -282,6 +329,8 @@ class SweepSpec(PlaceSpec):
 
     def scenes(self) -> list[PlaceScene]:
         """A scene for each seed."""
+        if RECOMMENDED in self.policy:
+            raise InputError("--policy recommended may be another for each seed; name policies to sweep")
         return [self.model_copy(update={"seed": self.seed + k}).build() for k in range(self.seeds)]
 
 
@@ -301,7 +350,8 @@ def known_policy(name: str) -> str:
     plain, known = plain.removesuffix("-style"), placer_names()
     if plain not in known:
         raise unknown_name("policy", name.lower(), [*known, EVERY])
-    kinds = (*PRICES.names(), PLAIN) if plain == "pdors" else cast("Sequence[str]", PLACERS.find(plain).facts.get("kinds", ()))
+    own = cast("Sequence[str]", PLACERS.find(plain).facts.get("kinds", ()))
+    kinds = (*PRICES.names(), PLAIN) if plain == "pdors" else own
     if colon and not kinds:
         raise InputError(f"{name!r}: {plain} comes in no kinds, as pdors does: pdors:recalled")
     if colon and kind not in kinds:

@@ -13,11 +13,12 @@ from equipoise.errors import InputError
 from equipoise.parallel import PROCESSES, parts
 from equipoise.place.compare import Case, merged, usual_baseline
 from equipoise.place.simulate import Placer
+from equipoise.place.slowdown import WORTH, stated
 from equipoise.result import Result as AnyResult
 from equipoise.spec import Spec
 from equipoise.statistics import mean_and_error
 
-MEASURES = ("utility", "completed", "share_of_bound", "mean_completion")
+MEASURES = ("completed", "in_time", "mean_slowdown", "utility", "share_of_bound", "mean_completion")
 Progress = Callable[[int, int], None]  # seeds done, and in all
 
 
@@ -32,6 +33,7 @@ class Sweep(AnyResult):
     policies: tuple[Placer, ...] = field(default=(), compare=False, repr=False)
     asked_baseline: str = ""
     spec: Spec | None = None
+    stated: str = WORTH  # what the jobs state
 
     @property
     def baseline(self) -> str:
@@ -41,7 +43,7 @@ class Sweep(AnyResult):
     def document(self, *, certify: bool = True) -> Document:
         """Plain values: means with their errors, gains over the baseline, and every seed behind them."""
         result = {"seeds": list(self.seeds), "rows": self.rows, "paired": self.paired(self.baseline)}
-        result |= {"seed_rows": self.seed_rows}
+        result |= {"seed_rows": self.seed_rows, "stated": self.stated}
         looks = {policy.label: look_of(policy) for policy in self.policies}
         tables = {"history": self.seed_rows}
         return Document("place sweep", result, self.certificate, self.settings(), tables, looks=looks)
@@ -114,7 +116,8 @@ def sweep(
     rows = [{"seed": case.seed} | row for k, case in enumerate(cases) for row in found[k][0]]
     certificate = merged({f"seed {case.seed}": found[k][1] for k, case in enumerate(cases)}, of="seeds")
     seeds = tuple(case.seed for case in cases)
-    return Sweep(labels, seeds, rows, certificate, tuple(cases[0].policies), baseline, spec)
+    judged = stated(cases[0].jobs)
+    return Sweep(labels, seeds, rows, certificate, tuple(cases[0].policies), baseline, spec, judged)
 
 
 def _compared(bound: bool | str, case: Case) -> tuple[list[Row], Certificate]:

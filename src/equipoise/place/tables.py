@@ -16,9 +16,9 @@ from equipoise.errors import InputError, said_of
 from equipoise.frames import Frame, frame_of, rows_of
 from equipoise.kernels import Floats, Int32s
 from equipoise.place.cluster import Cluster
-from equipoise.place.files import flat, grouped, read_cluster, read_jobs
+from equipoise.place.files import BANDWIDTHS, flat, grouped, read_cluster, read_jobs
 from equipoise.place.job import Workload
-from equipoise.place.job_spec import HOUR, Values, job_from, machine_from, plain_job, plain_machine
+from equipoise.place.job_spec import HOUR, KINDS, Values, job_from, machine_from, plain_job, plain_machine
 from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS
 
 if TYPE_CHECKING:
@@ -51,17 +51,18 @@ def jobs_from(frame: Frame, cluster: Cluster, slot: str | float | None) -> Workl
 def cluster_frame(cluster: Cluster) -> Frame:
     """A row for every type of machines; `cluster_from` reads an equal cluster from it."""
     rows = [flat(plain_machine(machine)) for machine in cluster.machines]
-    return frame_of(rows, inside=float(cluster.inside), between=float(cluster.between))
+    rates = {name: float(rate) for name in BANDWIDTHS if (rate := getattr(cluster, name)) is not None}
+    return frame_of(rows, **rates)
 
 
 def cluster_from(frame: Frame, **bandwidths: Any) -> Cluster:
     """`inside` and `between`, bandwidths such as "20Gbps", go before the frame's own."""
     machines = []
     for k, row in enumerate(rows_of(frame, "Cluster.from_frame")):
-        own: Values = {name: row.pop(name) for name in ("name", "count") if name in row}
+        own: Values = {name: row.pop(name) for name in ("name", "count", *KINDS) if name in row}
         with said_of(f"row {k}"):
             machines.append(machine_from(own | {"capacity": row}))
-    told = {name: frame.attrs[name] for name in ("inside", "between") if name in frame.attrs}
+    told = {name: frame.attrs[name] for name in BANDWIDTHS if name in frame.attrs}
     return Cluster(tuple(machines), **(told | {k: v for k, v in bandwidths.items() if v is not None}))
 
 
@@ -129,8 +130,9 @@ def growth_of(result: Result) -> dict[str, float]:
 def outcome_rows(result: Result) -> list[Row]:
     """What became of every job; finish is a slot, None if it was never done."""
     rows: list[Row] = [{"policy": result.policy.label} | result.outcome(j) for j in range(len(result.jobs))]
-    for row in rows:
+    for row, slowdown, in_time in zip(rows, result.waits.slowdown, result.waits.in_time, strict=True):
         row["reason"] = (row["reason"] or "unfinished") if row["finish"] is None else None
+        row |= {"slowdown": None if np.isnan(slowdown) else float(slowdown), "in_time": int(in_time)}
     return rows
 
 

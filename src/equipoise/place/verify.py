@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,14 @@ from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
 from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
-from equipoise.place.cluster import Cluster
+from equipoise.place.calendar import Blocked, Calendar
+from equipoise.place.cluster import PARTS, Cluster, is_device
 from equipoise.place.job import DEADLINE, SIGMOID, UNSTATED, Job, Workload
 from equipoise.units import MILLI, count
 
 if TYPE_CHECKING:
     from equipoise.place.bound import Bound
+    from equipoise.place.execution import Decision
     from equipoise.place.simulate import Result
 
 
@@ -27,9 +30,11 @@ JOB, SLOT, MACHINE, WORKERS, SERVERS = range(5)  # columns of a schedule
 SHORT = 1e-8  # of a job's work: what may be missing at its finish, since sums of rates are not exact
 EXACT = 1e-12  # of a job's work: a job this close to done a slot earlier was done there
 SAME_UTILITY, OVER_BOUND = 1e-9, 1e-6  # relative
+ONE_MACHINE, ONE_RACK, RACKS = range(3)  # localities of a job-slot
 NEVER = np.iinfo(np.int64).max
 MOST = np.iinfo(np.int32).max
 PROMISED = "admitted"
+STATEMENT, BY_MACHINE, US = "statement", "machine", "us"  # by whom a promise is broken
 
 
 def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate:
@@ -42,39 +47,84 @@ def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate
     bound
         An upper bound on the utility; the run's own, if one was computed, unless stated.
     """
-    seen = _Seen(result.cluster, result.jobs, np.asarray(result.schedule), result.end)
+    seen = _Seen(result.cluster, result.jobs, np.asarray(result.schedule), result.end, result.calendar)
     claimed = np.asarray(result.finish, dtype=np.int64)
     finish = seen.finish(claimed)
     utility = _earned(result.jobs, finish)
     checks = [
         _capacity(seen),
+        *_devices(seen),
         _ratio(seen),
         _work(seen, claimed),
         _arrival(seen),
         _locality(seen, claimed),
         _utility(utility, float(result.utility), finish),
     ]
-    first = {j: d for j, log in enumerate(result.decisions) for d in reversed(log) if d.state == PROMISED}
+    first, excused, strange = _promised(result)
+    if len(result.lost):
+        checks.append(_lost(len(result.lost), strange))
     if first:
         promises = {j: (d.due, d.worth) for j, d in first.items()}
-        checks.append(_promise(result.jobs, promises, finish, result.end))
+        checks.append(_promise(result.jobs, promises, finish, result.end, excused))
     known = result.bound if bound is None else bound
     if known is not None:
         checks.append(_bound(utility, float(known) if isinstance(known, float | int) else known.utility))
     return Certificate(tuple(checks))
 
 
+def excused_by(
+    blocked: Sequence[Blocked], lost: Iterable[Sequence[int]], since: Mapping[int, int]
+) -> tuple[set[int], int]:
+    """Of rows job, slot, machine: jobs that lost cells to a machine that went away after the slot they were promised in
+    (`since`), and how many rows no such machine explains."""
+    excused, strange = set(), 0
+    for job, slot, machine in lost:
+        windows = (b for b in blocked if b.sudden and b.machines[0] == machine and b.first <= slot < b.last)
+        known = max((b.known for b in windows), default=-1)
+        strange += known < 0
+        if known > since.get(job, NEVER):
+            excused.add(job)
+    return excused, strange
+
+
+def _promised(result: Result) -> tuple[dict[int, Decision], set[int], int]:
+    """The first promise of each job, and of the cells it lost: the jobs excused, and the rows not explained."""
+    first = {j: d for j, log in enumerate(result.decisions) for d in reversed(log) if d.state == PROMISED}
+    blocked = () if result.calendar is None else result.calendar.on(result.cluster, result.end)
+    rows = np.asarray(result.lost)[:, [JOB, SLOT, MACHINE]].tolist()
+    return first, *excused_by(blocked, rows, {j: d.slot for j, d in first.items()})
+
+
+def broken(result: Result) -> dict[int, str]:
+    """By whom each promise of a run was broken, by its own finishes."""
+    first, excused, _ = _promised(result)
+    ends = {j: result.end - 1 if d.due is None else d.due for j, d in first.items()}
+    return {j: blame(result.jobs[j], due, int(result.finish[j]), j in excused) for j, due in ends.items()}
+
+
+def _lost(rows: int, strange: int) -> Check:
+    meaning = "Cells called lost to a machine in a slot in which it had not gone away"
+    return Check.at_most("lost", strange, 0.0, meaning, count(rows, "lost cell"))
+
+
+def blame(job: Job, due: int, finish: int, excused: bool) -> str:
+    """By whom the promise of slot `due` was broken: "" (kept), the job's own statement, a machine it was on, or us."""
+    if 0 <= finish <= due:
+        return ""
+    return STATEMENT if job.actual > 1.0 else BY_MACHINE if excused else US
+
+
 def measure(
-    cluster: Cluster, jobs: Workload, rows: Int32s, end: int, claimed: Ints | None
+    cluster: Cluster, jobs: Workload, rows: Int32s, end: int, claimed: Ints | None, calendar: Calendar | None = None
 ) -> tuple[Certificate, Ints, float, Int32s]:
     """What rows of nobody's run come to: a certificate, the slots of finish, the utility, and the rows in order.
 
     Without claimed finishes there is nothing to compare with: capacity, ratio and arrival alone are certified.
     """
-    seen = _Seen(cluster, jobs, rows, end)
-    checks = [_capacity(seen), _ratio(seen), _arrival(seen)]
+    seen = _Seen(cluster, jobs, rows, end, calendar)
+    checks = [_capacity(seen), *_devices(seen), _ratio(seen), _arrival(seen)]
     if claimed is not None:
-        checks[2:2] = [_work(seen, claimed)]
+        checks[-1:-1] = [_work(seen, claimed)]
         checks.append(_locality(seen, claimed))
     found = seen.finish(claimed)
     return Certificate(tuple(checks)), found, _earned(jobs, found), seen.rows
@@ -83,8 +133,11 @@ def measure(
 class _Seen:
     """What the rows say, job-slot by job-slot: cells in order of job, slot and machine, and where each job-slot begins."""
 
-    def __init__(self, cluster: Cluster, jobs: Workload, schedule: NDArray[Any], end: int) -> None:
+    def __init__(
+        self, cluster: Cluster, jobs: Workload, schedule: NDArray[Any], end: int, calendar: Calendar | None = None
+    ) -> None:
         self.cluster, self.jobs, self.end = cluster, jobs, end
+        self.blocked = () if calendar is None else calendar.on(cluster, end)
         n = len(jobs)
         self.arrival = np.array([job.arrival for job in jobs], dtype=np.int64)
         self.need = np.array([job.work * job.actual for job in jobs], dtype=float)
@@ -155,23 +208,46 @@ class _Seen:
             np.array([getattr(job, name) for job in jobs], dtype=float)
             for name in ("time_per_sample", "batch", "gradient", "inside", "between")
         )
+        across = np.array([job.between if job.across is None else job.across for job in jobs])
         gamma = np.array([0.0 if job.server is None else job.workers_per_server for job in jobs])
-        bandwidth = np.where(self.together, inside[j], between[j])
+        bandwidth = np.where(self.together, inside[j], np.where(self.racks, across[j], between[j]))
         # sigma = tau + (gamma / F)(2 g / b) and w / sigma, or F w / (tau F + 2 (w - 1) g / b)
         with np.errstate(over="ignore"):  # a bandwidth of next to nothing: a rate of nothing
             exchange = np.where(gamma[j] > 0, gamma[j], np.maximum(w - 1.0, 0.0)) * 2.0 * gradient[j] / bandwidth
-        return np.asarray(batch[j] * w / (tau[j] * batch[j] + exchange) / self.need[j] * self.kept)
+        gains = batch[j] * w / (tau[j] * batch[j] + exchange) / self.need[j] * self.kept
+        return np.asarray(gains * self._asked(_factor))
 
     @cached_property
     def law(self) -> Floats:
-        """The same a second way: `Job.rate`, asked once for every job, width and locality there is."""
-        wide = int(self.width.max(initial=0)) + 1
-        keys, which = np.unique((self.job * wide + self.width) * 2 + self.together, return_inverse=True)
+        """The same a second way: `Job.rate`, asked once for every job, width, locality and type there is."""
+        return self.kept * self._asked(
+            lambda job, width, at, type: job.rate(width, together=at == ONE_MACHINE, type=type, across=at == RACKS)
+        )
+
+    @cached_property
+    def racks(self) -> Bools:
+        """Whether a job-slot is in several racks."""
+        own = self.cluster.machine_racks[self.rows[:, MACHINE]]
+        if not len(own):
+            return np.zeros(0, dtype=bool)
+        return np.asarray(np.minimum.reduceat(own, self.start) != np.maximum.reduceat(own, self.start))
+
+    def _asked(self, rate: Callable[[Job, int, int, str], float]) -> Floats:
+        """A function of job, width, locality and type for every job-slot; nothing over several types."""
+        types, wide = self.cluster.types, int(self.width.max(initial=0)) + 1
+        if not len(self.rows):
+            return np.zeros(0)
+        own = self.cluster.machine_types[self.rows[:, MACHINE]]
+        first, last = np.minimum.reduceat(own, self.start), np.maximum.reduceat(own, self.start)
+        locality = np.where(self.together, ONE_MACHINE, np.where(self.racks, RACKS, ONE_RACK))
+        keys, which = np.unique(
+            ((self.job * wide + self.width) * 3 + locality) * len(types) + first, return_inverse=True
+        )
         rates = np.empty(len(keys))
-        for k, key in enumerate(keys.tolist()):
-            job, width, together = key // 2 // wide, key // 2 % wide, bool(key % 2)
-            rates[k] = self.jobs[job].rate(width, together=together)
-        return np.asarray(rates[which.reshape(-1)] * self.kept)
+        for k, one in enumerate(keys.tolist()):
+            key, on = divmod(one, len(types))
+            rates[k] = rate(self.jobs[key // 3 // wide], key // 3 % wide, key % 3, types[on])
+        return np.asarray(np.where(first == last, rates[which.reshape(-1)], 0.0))
 
     @cached_property
     def window(self) -> tuple[Ints, Ints]:
@@ -191,6 +267,20 @@ class _Seen:
         early, _ = self.window
         own = np.where(early == NEVER, -1, early)
         return own if claimed is None else np.where(self.agrees(claimed), claimed, own)
+
+
+def _factor(job: Job, width: int, locality: int, type: str) -> float:
+    """What a type makes of the rate law: a factor, or what a table says over what the law says of one machine."""
+    speed = 1.0 if job.speeds is None else job.speeds.get(type, 0.0)
+    if not isinstance(speed, Sequence):
+        return speed
+    if width == 0:
+        return 0.0
+    if job.server is None:
+        slots = job.time_per_sample / width + 2.0 * (width - 1) / width * job.gradient / job.inside / job.batch
+    else:
+        slots = (job.time_per_sample + 2.0 * job.workers_per_server * job.gradient / job.inside / job.batch) / width
+    return (*speed, *[speed[-1]] * width)[width - 1] * slots
 
 
 @kernel
@@ -247,7 +337,7 @@ def _capacity(seen: _Seen) -> Check:
     most = int(np.diff(np.append(start, len(place))).max())
     place = place[start]
     job, workers, servers = (rows[order, column] for column in (JOB, WORKERS, SERVERS))
-    capacity = cluster.capacity[cluster.type_of]
+    room = _room(seen, place // cluster.size, place % cluster.size)
     excess, where = 0, ""
     for r, name in enumerate(cluster.resources):
         worker = np.array([one.worker.get(name, 0) for one in seen.jobs], dtype=np.int64)
@@ -255,13 +345,87 @@ def _capacity(seen: _Seen) -> Check:
         largest = int(worker.max()) * int(workers.max()) + int(server.max()) * int(servers.max())
         whole: Any = np.int64 if largest * most < 2**63 else object  # Python's integers where 64 bits do not hold it
         held = worker.astype(whole)[job] * workers + server.astype(whole)[job] * servers
-        over = np.add.reduceat(held, start) - capacity[place % cluster.size, r]
+        over = np.add.reduceat(held, start) - room[:, r]
         worst = int(over.argmax())
         if over[worst] > excess:
             excess = int(over[worst])
             machine, slot = cluster.names[int(place[worst] % cluster.size)], int(place[worst]) // cluster.size
             where = f"; the worst: {name} of {machine} in slot {slot}"
     return Check.at_most("capacity", excess / MILLI, 0.0, meaning, f"{checked}{where}")
+
+
+def _room(seen: _Seen, slot: Ints, machine: Ints) -> Ints:
+    """What machines have in some slots, less what the calendar takes of it."""
+    room = seen.cluster.capacity[seen.cluster.type_of[machine]]
+    for window in seen.blocked:
+        row = np.full(seen.cluster.size, -1)
+        row[window.machines] = np.arange(len(window.machines))
+        hit = (window.first <= slot) & (slot < window.last) & (row[machine] >= 0)
+        room[hit] -= window.amounts[row[machine[hit]]]
+    return np.maximum(room, 0)
+
+
+def _devices(seen: _Seen) -> list[Check]:
+    """Where workers ask for a part of a device: whether each fits on one, machine by machine, by packing the true parts."""
+    cluster, rows, checks = seen.cluster, seen.rows, []
+    for r, name in enumerate(cluster.resources):
+        parts = [(job.worker.get(name, 0), (job.server or {}).get(name, 0)) for job in seen.jobs]
+        shared = np.array([any(part % MILLI for part in both) for both in parts], dtype=bool)
+        if not is_device(name) or not shared.any():
+            continue
+        place = rows[:, SLOT].astype(np.int64) * cluster.size + rows[:, MACHINE]
+        mine = np.isin(place, place[shared[rows[:, JOB]]])
+        held: dict[int, list[int]] = {}
+        for at, (j, _, _, workers, servers) in zip(place[mine].tolist(), rows[mine].tolist(), strict=True):
+            held.setdefault(at, []).extend([parts[j][0]] * workers + [parts[j][1]] * servers)
+        known: dict[tuple[int, tuple[int, ...]], bool] = {}
+        wrong, where = 0, ""
+        places = np.array(list(held), dtype=np.int64)
+        rooms = _room(seen, places // cluster.size, places % cluster.size)[:, r].tolist()
+        for (at, asked), room in zip(held.items(), rooms, strict=True):
+            key = room, tuple(sorted((part for part in asked if part), reverse=True))
+            if key not in known:
+                known[key] = on_devices(*key)
+            if not known[key]:
+                wrong += 1
+                where = where or f"; the first: {cluster.names[at % cluster.size]} in slot {at // cluster.size}"
+        meaning = f"Machines in a slot whose parts of a {name} do not fit with each part on one {name}"
+        checks.append(Check.at_most("devices", wrong, 0.0, meaning, f"{count(len(held), 'machine-slot')}{where}"))
+    return checks
+
+
+def on_devices(room: int, asked: Sequence[int]) -> bool:
+    """Whether parts, the largest first, fit on the devices of a machine; more than one device is a number of whole ones."""
+    free = [MILLI] * (room // MILLI) + [room % MILLI]
+    whole = sum(-(-part // MILLI) for part in asked if part >= MILLI)
+    if whole > room // MILLI:
+        return False
+    free, parts = free[whole:], [part for part in asked if part < MILLI]
+    rounded = [next(one for one in PARTS if one >= part) for part in parts]  # what fits so fits, and plans do
+    return _first_fit(free, parts) or _first_fit(free, rounded) or _any_fit(free, parts)
+
+
+def _first_fit(free: Sequence[int], parts: Sequence[int]) -> bool:
+    rooms = list(free)
+    for part in parts:
+        k = next((k for k, room in enumerate(rooms) if room >= part), None)
+        if k is None:
+            return False
+        rooms[k] -= part
+    return True
+
+
+def _any_fit(free: Sequence[int], parts: Sequence[int]) -> bool:
+    """All ways, part by part: the sets of rooms that can be left, where less than the least part is nothing."""
+    left, after = {tuple(free)}, sum(parts)
+    for part in parts:
+        after -= part
+        tried = {
+            (*rooms[:k], room - part, *rooms[k + 1 :]) for rooms in left for k, room in enumerate(rooms) if room >= part
+        }
+        useful = {tuple(sorted(room for room in rooms if room >= parts[-1])) for rooms in tried}
+        left = {rooms for rooms in useful if sum(rooms) >= after}
+    return bool(left)
 
 
 def _ratio(seen: _Seen) -> Check:
@@ -358,30 +522,55 @@ def _utility(found: float, claimed: float, finish: Ints) -> Check:
     )
 
 
-def _promise(jobs: Workload, promises: Mapping[int, tuple[int | None, float]], finish: Ints, end: int) -> Check:
-    """By job, the first slot it was promised and its worth then; without a slot, it was promised to finish by the end."""
-    broken, longer, first = 0, 0, ""
+def _promise(
+    jobs: Workload,
+    promises: Mapping[int, tuple[int | None, float]],
+    finish: Ints,
+    end: int,
+    excused: Collection[int] = (),
+) -> Check:
+    """By job, the first slot it was promised and its worth then; without a slot, it was promised to finish by the end.
+
+    `excused` are those that lost cells to a machine after their promise.
+    """
+    broken, first = Counter[str](), ""
     for j, (due, worth) in promises.items():
         job, date = jobs[j], end - 1 if due is None else due
-        late = not 0 <= finish[j] <= date
+        by = blame(job, date, int(finish[j]), j in excused)
         too_much = due is not None and worth > job.utility(date - job.arrival) * (1.0 + SAME_UTILITY)
-        longer += late and job.actual > 1.0
-        if too_much or (late and job.actual <= 1.0):
+        if too_much or by == US:
             first = first or f"; the first: {named(job)}, promised slot {date:,}, {_told(int(finish[j]))} found"
-            broken += 1
+            by = US
+        broken[by] += 1
     return Check.at_most(
         "promise",
-        broken,
+        broken[US],
         0.0,
-        "Jobs no longer than stated that were not finished by the slot promised, or promised more worth than that slot has",
-        f"{count(len(promises), 'promise')}, {longer:,} broken by jobs that were longer than they stated{first}",
+        "Promises broken by us: of jobs no longer than stated, on machines that stayed, not finished by the slot promised, "
+        "or promised more worth than that slot has",
+        f"{count(len(promises), 'promise')}: {broken['']:,} kept, {broken[STATEMENT]:,} broken by the job's own wrong "
+        f"statement, {broken[BY_MACHINE]:,} by a machine, {broken[US]:,} by us{first}",
     )
 
 
-def claims(jobs: Workload, rows: Int32s, finish: Ints, end: int, told: Mapping[str, Mapping[str, Any]]) -> list[Check]:
-    """What a table says of jobs, by id, against the finishes found: utility, due (a slot) and state, where it has them."""
+def claims(
+    jobs: Workload,
+    rows: Int32s,
+    finish: Ints,
+    end: int,
+    told: Mapping[str, Mapping[str, Any]],
+    blocked: Sequence[Blocked] = (),
+    lost: Sequence[Sequence[int]] = (),
+) -> list[Check]:
+    """What a table says of jobs, by id, against the finishes found: utility, due (a slot) and state, where it has them.
+
+    `lost` are rows job, slot, machine, that windows of the calendar, `blocked`, must explain.
+    """
     index = {job.id: j for j, job in enumerate(jobs)}
     checks = []
+    excused, strange = excused_by(blocked, lost, dict.fromkeys(index.values(), -1))
+    if lost:
+        checks.append(_lost(len(lost), strange))
     columns = {name for row in told.values() for name in row}
     if "utility" in columns:
         earned = np.zeros(len(jobs))
@@ -395,7 +584,7 @@ def claims(jobs: Workload, rows: Int32s, finish: Ints, end: int, told: Mapping[s
         checks.append(Check.at_most("utility", float(off.max(initial=0.0)), SAME_UTILITY, meaning, about))
     promises = {index[name]: (int(row["due"]), 0.0) for name, row in told.items() if row.get("due") is not None}
     if promises:
-        checks.append(_promise(jobs, promises, finish, end))
+        checks.append(_promise(jobs, promises, finish, end, excused))
     if "state" in columns:
         ran = set(rows[:, JOB].tolist())
         refused = {index[name] for name, row in told.items() if row.get("state") == "refused"}

@@ -79,10 +79,22 @@ def utility_figure(told: Row, look: Mapping[str, Look]) -> Figure:
     return _bars("Utility", "utility", told, look, words, Axis("utility", low=0, high=top), label, marks)
 
 
+def slowdown_figure(told: Row, look: Mapping[str, Look]) -> Figure:
+    """How much slower than alone jobs were on average."""
+    words = "Time from arrival over own duration, mean of all jobs that can finish; unfinished ones count to the end."
+    axis, label = Axis("times the own duration", low=0), "Bars: mean slowdown per policy"
+    return _bars("Mean slowdown", "mean_slowdown", told, look, words, axis, label)
+
+
 def completed_figure(told: Row, look: Mapping[str, Look]) -> Figure:
     """How many jobs were done."""
     jobs = told["jobs"]
-    words = f"Out of {count(jobs, 'job')}. A policy may complete fewer jobs and earn more: jobs differ in worth."
+    words = f"Out of {count(jobs, 'job')}."
+    words += (
+        " A policy may complete fewer jobs and earn more: jobs differ in worth."
+        if told.get("stated") != "nothing"
+        else ""
+    )
     axis = Axis(f"jobs, of {jobs:,}", low=0, high=max(jobs, 1), whole=True)
     return _bars("Completed jobs", "completed", told, look, words, axis, "Bars: completed jobs per policy")
 
@@ -310,7 +322,8 @@ def sheet(document: Document, *, panels: Sequence[str] | None = None, policy: st
     if document.verb == "place sweep":
         return Sheet([_earned(document, look, f"utility, mean of {document.rows('rows')[0]['seeds']} seeds")])
     made = {"utility": _earned, "completion": _done}
-    return Sheet([made[panel](document, look) for panel in chosen(panels, PANELS, PANELS)])
+    usual = PANELS[1:] if document.result.get("stated") == "nothing" else PANELS
+    return Sheet([made[panel](document, look) for panel in chosen(panels, PANELS, usual)])
 
 
 def _earned(document: Document, look: Mapping[str, Look], unit: str = "") -> Panel:

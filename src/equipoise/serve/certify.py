@@ -78,7 +78,7 @@ class Walk:
         if event.kind == kinds.OPENED:
             machines = data["floor"]
             self.machines = [machine_from(values) for values in machines["machines"]]
-            self.inside, self.between = machines["inside"], machines["between"]
+            self.rates = machines["inside"], machines["between"], machines.get("across")
             self.slot_seconds, self.window = data["slot_seconds"], machines["window"]
             self.now = event.slot
         elif event.kind == kinds.SUBMITTED:
@@ -126,7 +126,7 @@ class Walk:
     @property
     def cluster(self) -> Cluster:
         if "_cluster" not in self.__dict__:
-            self._cluster = Cluster(tuple(self.machines), self.inside, self.between)
+            self._cluster = Cluster(tuple(self.machines), *self.rates)
         return self._cluster
 
     def rows(self, walked: list[Walked]) -> Int32s:

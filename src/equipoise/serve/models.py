@@ -219,6 +219,7 @@ class ExplainOut(BaseModel):
     earliest_finish: int | None
     prices: list[Body]
     best: Body | None
+    changes: list[Body]
     smaller: Body | None
 
 

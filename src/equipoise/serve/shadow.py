@@ -23,6 +23,7 @@ from typing import NoReturn
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.place.job import Job, Sigmoid, Workload
+from equipoise.place.spec import DRAWN
 from equipoise.place.traces import TRACES
 from equipoise.place.traces._rows import CPUS_PER_GPU, LARGEST, Ran
 from equipoise.serve.client import Client, ServiceError, plain
@@ -108,7 +109,8 @@ class Traced:
 
     def _parsed(self, path: Path) -> Reading:
         reader = TRACES.load(self.kind)
-        settings = {"slot": self.slot, "seed": self.seed, "sized_utility": False, "gpus_per_machine": self.gpus}
+        settings = {"slot": self.slot, "seed": self.seed, "sized_utility": False, "worth": DRAWN}
+        settings["gpus_per_machine"] = self.gpus
         takes = inspect.signature(reader).parameters
         found = reader(path, **{name: value for name, value in settings.items() if name in takes})
         jobs = replace(found, jobs=tuple(_sized(job, self.slot) for job in found.jobs), source=str(self.path))

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise._moved import old_attribute
-from equipoise.kernels import Floats, Int32s, Ints, kernel
+from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
 from equipoise.place.execution import INFEASIBLE_ALONE, LENT, PENDING, REFUSED, Execution
-from equipoise.place.planner.job_arrays import JobArrays, fits_together, most_together, servers_for
+from equipoise.place.planner.hull import SPREAD, TOGETHER
+from equipoise.place.planner.job_arrays import alone, fits_together, inside, servers_for
 from equipoise.place.planner.packing import ROUNDING
 
 WAITING = "waiting"  # why a job that is not refused does not run: others are before it
@@ -30,6 +31,9 @@ class JobTable(NamedTuple):
     widest: Ints  # [job]
     restart: Floats  # [job]
     total: Floats  # [r] milli-units of the whole cluster
+    within: Bools  # [domain, machine] whether it is in it
+    whole: Ints  # [domain] that of the whole type
+    ways: Ints  # [job, k] domains it takes, together or spread, the fastest first (`JobArrays.ways`); -1: no more
 
 
 @kernel
@@ -65,6 +69,13 @@ def take(free: Ints, jobs: JobTable, j: int, seats: Int32s, sign: int) -> None:
 
 
 @kernel
+def take_all(free: Ints, jobs: JobTable, rows: Int32s, sign: int) -> None:
+    """Take the seats of several jobs (sign 1), or give them back (-1)."""
+    for k in range(rows.shape[0]):
+        take(free, jobs, rows[k, JOB], rows[k : k + 1], sign)
+
+
+@kernel
 def emptiness(free: Ints, total: Floats) -> float:
     """How much of the cluster is free on one machine, summed over resources."""
     out = 0.0
@@ -75,11 +86,11 @@ def emptiness(free: Ints, total: Floats) -> float:
 
 
 @kernel
-def tightest(free: Ints, jobs: JobTable, j: int, width: int) -> int:
-    """The fullest machine that holds the whole width together, -1 when none does (best fit)."""
+def tightest(free: Ints, jobs: JobTable, j: int, width: int, on: int) -> int:
+    """The fullest machine of a domain that holds the whole width together, -1 when none does (best fit)."""
     servers, best, least = servers_for(width, jobs.per_server[j]), -1, np.inf
     for h in range(free.shape[0]):
-        if holds(free[h], jobs, j, width, servers):
+        if jobs.within[on, h] and holds(free[h], jobs, j, width, servers):
             room = emptiness(free[h], jobs.total)
             if room < least:
                 best, least = h, room
@@ -96,7 +107,8 @@ def _copy(rows: Int32s, count: int, out: Int32s) -> int:
 
 @kernel
 def seat(free: Ints, jobs: JobTable, j: int, width: int, was: Int32s, stay: bool, out: Int32s) -> int:
-    """Take seats for exactly `width` workers with their servers, and write them; returns how many rows (0: no room).
+    """Take seats for exactly `width` workers with their servers, the fastest way that there is, and write them; returns how
+    many rows (0: no room).
 
     `was` are its seats in the slot before. `stay`: keep them though it could sit together elsewhere.
     """
@@ -105,16 +117,22 @@ def seat(free: Ints, jobs: JobTable, j: int, width: int, was: Int32s, stay: bool
         kept += was[k, WORKERS]
         again = again and holds(free[was[k, MACHINE]], jobs, j, was[k, WORKERS], was[k, SERVERS])
     again = again and kept == width
-    alone = -1 if again and (stay or was.shape[0] == 1) else tightest(free, jobs, j, width)
-    if alone >= 0:
-        n = 1
-        out[0, MACHINE], out[0, WORKERS], out[0, SERVERS] = alone, width, servers_for(width, jobs.per_server[j])
-    elif again:
-        n = _copy(was, was.shape[0], out)
-    else:
-        n = _spread(free, jobs, j, width, out)
-        if n == 0 and jobs.per_server[j] > 0:
-            n = _servers_first(free, jobs, j, width, out)
+    n = _copy(was, was.shape[0], out) if again and stay else 0
+    for way in jobs.ways[j]:
+        if n > 0 or way < 0:
+            break
+        on = way // 2
+        if again and inside(jobs.within, on, was, 0, was.shape[0]) and (way % 2 == SPREAD or was.shape[0] == 1):
+            n = _copy(was, was.shape[0], out)
+        elif way % 2 == TOGETHER:
+            alone = tightest(free, jobs, j, width, on)
+            if alone >= 0:
+                n = 1
+                out[0, MACHINE], out[0, WORKERS], out[0, SERVERS] = alone, width, servers_for(width, jobs.per_server[j])
+        else:
+            n = _spread(free, jobs, j, width, on, out)
+            if n == 0 and jobs.per_server[j] > 0:
+                n = _servers_first(free, jobs, j, width, on, out)
     for k in range(n):
         out[k, JOB] = j
     take(free, jobs, j, out[:n], 1)
@@ -122,7 +140,7 @@ def seat(free: Ints, jobs: JobTable, j: int, width: int, was: Int32s, stay: bool
 
 
 @kernel
-def _spread(free: Ints, jobs: JobTable, j: int, width: int, out: Int32s) -> int:
+def _spread(free: Ints, jobs: JobTable, j: int, width: int, on: int, out: Int32s) -> int:
     """The roomiest machines first, each filled with workers and a server whenever one is due; takes nothing."""
     per_server = jobs.per_server[j]
     room = np.empty(free.shape[0], np.int64)
@@ -131,7 +149,7 @@ def _spread(free: Ints, jobs: JobTable, j: int, width: int, out: Int32s) -> int:
     n, w, s = 0, 0, 0
     for h in np.argsort(room, kind="mergesort"):
         workers, servers = 0, 0
-        while w < width:
+        while w < width and jobs.within[on, h]:
             due = int(per_server > 0 and s * per_server <= w)
             if not holds(free[h], jobs, j, workers + 1, servers + due):
                 break
@@ -146,7 +164,7 @@ def _spread(free: Ints, jobs: JobTable, j: int, width: int, out: Int32s) -> int:
 
 
 @kernel
-def _servers_first(free: Ints, jobs: JobTable, j: int, width: int, out: Int32s) -> int:
+def _servers_first(free: Ints, jobs: JobTable, j: int, width: int, on: int, out: Int32s) -> int:
     """Servers where fewest workers would fit, then workers where most do: for free room that holds only one kind."""
     machines = free.shape[0]
     servers = servers_for(width, jobs.per_server[j])
@@ -158,7 +176,9 @@ def _servers_first(free: Ints, jobs: JobTable, j: int, width: int, out: Int32s) 
         missing = servers if kind == 0 else width
         for k in range(machines):
             h = order[k] if kind == 0 else order[machines - 1 - k]
-            while missing > 0 and holds(free[h], jobs, j, sits[h, 1] + kind, sits[h, 0] + 1 - kind):
+            while (
+                missing > 0 and jobs.within[on, h] and holds(free[h], jobs, j, sits[h, 1] + kind, sits[h, 0] + 1 - kind)
+            ):
                 sits[h, kind] += 1
                 missing -= 1
         if missing > 0:
@@ -239,7 +259,7 @@ def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s]:
     Ties to the earlier in the queue. Returns every job's width, and seats that show they fit.
     """
     count, machines = queue.shape[0], free.shape[0]
-    width, share = np.zeros(count, np.int64), np.zeros(count)
+    width, share, sits_in = np.zeros(count, np.int64), np.zeros(count), np.zeros(count, np.int64)
     workers, servers = np.zeros((count, machines), np.int32), np.zeros((count, machines), np.int32)
     growing, count_growing = np.empty(count, np.int64), 0  # who has some and may have more
     next_new = 0  # the next who has none
@@ -258,10 +278,18 @@ def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s]:
             break
         j = queue[best]
         due = servers_for(width[best] + 1, jobs.per_server[j]) - servers_for(width[best], jobs.per_server[j])
-        at = _pick(free, jobs, j, 1, due, workers[best])
-        beside = at
-        if at < 0 and due > 0:
-            at, beside = _pick_apart(free, jobs, j, workers[best])
+        at, beside = -1, -1
+        for way in jobs.ways[j]:
+            if at >= 0 or way < 0:
+                break
+            on = jobs.whole[way // 2]
+            if width[best] > 0 and on != sits_in[best]:
+                continue
+            sits_in[best] = on
+            at = _pick(free, jobs, j, 1, due, workers[best], on)
+            beside = at
+            if at < 0 and due > 0:
+                at, beside = _pick_apart(free, jobs, j, workers[best], on)
         if at < 0:  # it can have no more
             count_growing = _drop(growing, count_growing, best)
             continue
@@ -301,11 +329,11 @@ def _drop(members: Ints, count: int, one: int) -> int:
 
 
 @kernel
-def _pick(free: Ints, jobs: JobTable, j: int, workers: int, servers: int, sits: Int32s) -> int:
+def _pick(free: Ints, jobs: JobTable, j: int, workers: int, servers: int, sits: Int32s, on: int) -> int:
     """A machine with room for these: one where the job sits already, else the emptiest; -1: none."""
     best, most = -1, -1.0
     for h in range(free.shape[0]):
-        if holds(free[h], jobs, j, workers, servers):
+        if jobs.within[on, h] and holds(free[h], jobs, j, workers, servers):
             room = np.inf if sits[h] > 0 else emptiness(free[h], jobs.total)
             if room > most:
                 best, most = h, room
@@ -313,23 +341,16 @@ def _pick(free: Ints, jobs: JobTable, j: int, workers: int, servers: int, sits: 
 
 
 @kernel
-def _pick_apart(free: Ints, jobs: JobTable, j: int, sits: Int32s) -> tuple[int, int]:
+def _pick_apart(free: Ints, jobs: JobTable, j: int, sits: Int32s, on: int) -> tuple[int, int]:
     """Machines for a worker and for a server that find no room on one."""
     for at in range(free.shape[0]):
-        if holds(free[at], jobs, j, 1, 0):
+        if jobs.within[on, at] and holds(free[at], jobs, j, 1, 0):
             _hand(free, jobs, j, at, 1, 0)
-            beside = _pick(free, jobs, j, 0, 1, sits)
+            beside = _pick(free, jobs, j, 0, 1, sits, on)
             _hand(free, jobs, j, at, -1, 0)
             if beside >= 0:
                 return at, beside
     return -1, -1
-
-
-def useful(arrays: JobArrays, capacity: Ints) -> int:
-    """The width at which a job is fastest on an empty cluster: beyond, more workers only wait for each other."""
-    one = most_together(arrays, capacity)
-    rates = np.where(np.arange(arrays.widest + 1) <= one, arrays.together, arrays.apart)
-    return int(np.argmax(rates))
 
 
 class Slotwise:
@@ -339,15 +360,20 @@ class Slotwise:
 
     def __init__(self, run: Execution) -> None:
         self.run, cluster = run, run.cluster
-        arrays, count = run.arrays, len(run.jobs)
-        self.capacity: Ints = cluster.capacity[cluster.type_of]
+        arrays, count, domains = run.arrays, len(run.jobs), len(cluster.domains)
+        self.alone = [alone(one, cluster) for one in arrays]
+        best = [int(np.argmax(rates)) for _, rates in self.alone]  # more workers would only wait for each other
+        ways = [(one.ways(width) + [-1] * 2 * domains)[: 2 * domains] for one, width in zip(arrays, best, strict=True)]
         self.jobs = JobTable(
             np.array([one.worker for one in arrays], dtype=np.int64).reshape(count, len(cluster.resources)),
             np.array([one.server for one in arrays], dtype=np.int64).reshape(count, len(cluster.resources)),
             np.array([one.per_server for one in arrays], dtype=np.int64),
-            np.array([useful(one, cluster.capacity) for one in arrays], dtype=np.int64),
+            np.array(best, dtype=np.int64),
             np.array([one.restart for one in arrays], dtype=float),
             cluster.total,
+            cluster.within,
+            np.array([cluster.domains.index((name, None)) for name, _ in cluster.domains]),
+            np.array(ways, dtype=np.int64).reshape(count, 2 * domains),
         )
         self.width = np.zeros(count, dtype=np.int64)  # at which it runs when it has the width it asked for
         self.speed = np.ones(count)  # samples per slot at that width
@@ -365,17 +391,22 @@ class Slotwise:
         old_attribute("Slotwise.desk", "run")
         return self.run
 
+    @property
+    def capacity(self) -> Ints:
+        """[machine, r] milli-units that jobs may have in this slot."""
+        return self.run.capacity(self.run.now)
+
     def _size(self, j: int) -> None:
         """The width asked for, or what one machine holds, or the widest; no more than fits an empty cluster."""
-        arrays, job, cluster = self.run.arrays[j], self.run.jobs[j], self.run.cluster
-        one = most_together(arrays, cluster.capacity)
+        arrays, job, (one, rates) = self.run.arrays[j], self.run.jobs[j], self.alone[j]
         asked = min(job.requested or one or arrays.widest, arrays.widest)
         if asked > one:  # it does not fit one machine: what fits all of them?
             self.width[j] = asked
-            asked = int(self.in_order(np.array([j]), narrower=True)[:, WORKERS].sum())
+            empty = self.run.full.copy()
+            asked = int(self.in_order(np.array([j]), free=empty, narrower=True)[:, WORKERS].sum())
         self.width[j] = asked
         if asked:
-            self.speed[j] = arrays.together[asked] if asked <= one else arrays.apart[asked]
+            self.speed[j] = rates[asked]
 
     def seats(self, queue: Ints) -> Int32s:
         """Rows (job, machine, workers, servers) of this slot, job by job."""
@@ -408,6 +439,15 @@ class Slotwise:
     def held(self, j: int) -> Int32s:
         """The seats of a job in the slot before."""
         return self.was[self.first[j] : self.last[j]]
+
+    def still(self, queue: Ints, free: Ints) -> Int32s:
+        """The seats of the slot before, taken from `free`; but of jobs on a machine that does not hold all it held."""
+        rows = self.was[np.isin(self.was[:, JOB], queue)]
+        take_all(free, self.jobs, rows, 1)
+        over = (free[rows[:, MACHINE]] < 0).any(axis=1)
+        gone = np.isin(rows[:, JOB], rows[over, JOB])
+        take_all(free, self.jobs, rows[gone], -1)
+        return rows[~gone]
 
     def arrive(self, job: int) -> None:
         why = self.run.hopeless(job) or ("" if self.width[job] else INFEASIBLE_ALONE)

@@ -26,6 +26,7 @@ class Dorm:
     label: str = "Dorm-style"
     colour: ClassVar[str] = "#be185d"
     rank: ClassVar[int] = 5
+    candidate: ClassVar[bool] = False  # never recommended
 
     def start(self, run: Execution, seed: int) -> DormSession:
         return DormSession(run)
@@ -47,10 +48,8 @@ class DormSession(Slotwise):
 
     def seats(self, queue: Ints) -> Int32s:
         free = self.capacity.copy()
-        sits = {int(j): self.held(j) for j in queue if self.last[j] > 0}
+        sits = {int(j): self.held(int(j)) for j in np.unique(self.still(queue, free)[:, JOB])}
         running = set(sits)
-        for j, rows in sits.items():
-            take(free, self.jobs, j, rows, 1)
         fair = np.zeros_like(self.width)
         fair[queue], _ = fill(queue, self.jobs, self.capacity.copy())
         adjustments = max(1, int(ADJUSTED * len(running)))

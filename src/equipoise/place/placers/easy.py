@@ -35,29 +35,22 @@ class EASYSession(Slotwise):
     def __init__(self, run: Execution) -> None:
         super().__init__(run)
         both = zip(run.arrays, self.width, strict=True)
-        self.rates = np.array([(a.together[w], a.apart[w]) for a, w in both]).reshape(-1, 2)  # on one machine, or not
+        slowest = [(a.together[a.taken, w].min(), a.apart[a.taken, w].min()) for a, w in both]  # of the types it takes
+        self.rates = np.array(slowest).reshape(-1, 2)  # on one machine, or not
         with np.errstate(divide="ignore", invalid="ignore"):
             need = run.work[:, None] / self.rates + self.jobs.restart[:, None]
         self.slots = np.ceil(np.fmin(need, LONGEST) * (1.0 - ROUNDING))
 
     def seats(self, queue: Ints) -> Int32s:
-        held = self.was[np.isin(self.was[:, JOB], queue)]
         free = self.capacity.copy()
-        take_all(free, self.jobs, held)
+        held = self.still(queue, free)
         job = held[:, JOB].astype(np.int64)
         rate = self.rates[job, (self.last[job] - self.first[job] > 1).astype(np.int64)]
         left = np.maximum(self.run.work[job] - self.run.done[job], 0.0) / rate
         ends = np.maximum(1.0, np.ceil(np.fmin(left, LONGEST) * (1.0 - ROUNDING)))  # past its statement: any slot now
-        waiting = queue[self.last[queue] == 0]
+        waiting = queue[~np.isin(queue, job)]
         new = backfill(waiting, self.width, self.slots, self.jobs, free, held, ends)
         return np.concatenate((held, new))
-
-
-@kernel
-def take_all(free: Ints, jobs: JobTable, rows: Int32s) -> None:
-    """Take the seats of several jobs."""
-    for k in range(rows.shape[0]):
-        take(free, jobs, rows[k, JOB], rows[k : k + 1], 1)
 
 
 @kernel

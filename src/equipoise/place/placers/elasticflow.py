@@ -14,22 +14,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from equipoise.errors import InputError, refuse_negative
-from equipoise.kernels import Floats, Int32s, Ints, kernel
-from equipoise.place.execution import (
-    ADMITTED,
-    INFEASIBLE_ALONE,
-    LENT,
-    NO_CAPACITY,
-    PENDING,
-    PRICED_OUT,
-    REFUSED,
-    Execution,
-)
+from equipoise.kernels import Floats, Ints, kernel
+from equipoise.place import execution as says
+from equipoise.place.execution import Execution
 from equipoise.place.job import DEADLINE, LINEAR, SIGMOID
 from equipoise.place.placers._slotwise import WAITING
 from equipoise.place.planner.job_arrays import fits_together, servers_for
@@ -70,6 +62,8 @@ class ElasticFlow:
     rank: ClassVar[float] = 8.0
     promises: ClassVar[bool] = True
     named_only: ClassVar[bool] = True  # it refuses clusters
+    candidate: ClassVar[bool] = True  # to be recommended
+    calendars: ClassVar[bool] = False  # it refuses one
     kinds: ClassVar[tuple[str, ...]] = ("priced",)
     _found: dict[object, float] = field(init=False, default_factory=dict, repr=False, compare=False)
 
@@ -85,15 +79,15 @@ class ElasticFlow:
             return self.theta
         from equipoise.place.simulate import simulate
 
-        key = run.cluster, run.slots, run.horizon
+        key = run.cluster, run.slots, run.horizon, run.pace
         if key not in self._found:
             pasts = history_of(self.history, "replay")
             scale = clearing(run, pasts) / (parts_of(run) * run.cluster.size)
-            horizon = None if run.slots is not None else run.horizon
+            window: dict[str, Any] = {"horizon": None if run.slots is not None else run.horizon, "pace": run.pace}
             earned = {}
             for step in CANDIDATES:
                 asked = replace(self, theta=step * scale, history=None)
-                runs = [simulate(run.cluster, past, asked, slots=run.slots, horizon=horizon) for past in pasts]
+                runs = [simulate(run.cluster, past, asked, slots=run.slots, **window) for past in pasts]
                 earned[asked.theta] = sum(one.utility for one in runs)
             enough = max(earned.values()) * (1.0 - SLIGHT)
             self._found[key] = min(theta for theta, utility in earned.items() if utility >= enough)
@@ -103,11 +97,16 @@ class ElasticFlow:
 def parts_of(run: Execution) -> int:
     """Into how many parts a machine is cut: its GPUs (or the first resource), rounded down to a power of two."""
     cluster = run.cluster
-    if (cluster.capacity != cluster.capacity[0]).any():
+    if (cluster.capacity != cluster.capacity[0]).any() or len(cluster.domains) > 1:
         names = ", ".join(dict.fromkeys(machine.name for machine in cluster.machines))
         raise InputError(
             f"ElasticFlow plans one pool of equal machines; {names} differ. Take another policy, or one kind of machines",
             code="elasticflow.machines",
+        )
+    if run.calendar:
+        raise InputError(
+            "ElasticFlow plans one pool of machines that are always there; leave it out, or the calendar",
+            code="elasticflow.calendar",
         )
     counted = cluster.resources.index("gpu") if "gpu" in cluster.resources else 0
     amount = int(cluster.capacity[0, counted]) // 1000
@@ -121,31 +120,30 @@ class ElasticFlowSession:
         self.total = self.parts * run.cluster.size
         self.enough = 0.5 * ROUNDING * run.work  # so much may be missing of a job that is done
         levels = [self._levels(j) for j in range(len(run.jobs))]
-        most = max(map(len, levels), default=0)
-        table = np.zeros((3, len(levels), most))
-        for j, rows in enumerate(levels):
-            table[:, j, : len(rows)] = np.array(rows, dtype=float).reshape(-1, 3).T
-        self.width, self.block, self.rate = table[0].astype(np.int64), table[1].astype(np.int64), table[2]
+        self.workers = [{block: w for w, block, _ in rows} for rows in levels]
         self.count = np.array([len(rows) for rows in levels], dtype=np.int64)
+        self.block = np.zeros((len(levels), max(self.count, default=0)), dtype=np.int64)
+        self.rate = np.zeros(self.block.shape)
+        for j, rows in enumerate(levels):
+            self.block[j, : len(rows)], self.rate[j, : len(rows)] = [row[1] for row in rows], [row[2] for row in rows]
         self.due: dict[int, int] = {}  # of unfinished jobs that are here: the slot to finish by
         self.plan: dict[int, Ints] = {}  # parts of each job in slot `made` and those after
-        self.made, self.stale = 0, True
+        self.made = 0
         self.detail = {"theta": theta}
 
     def _levels(self, j: int) -> list[tuple[int, int, float]]:
         """(workers, parts, samples per slot) of each width that is faster than those below it."""
-        arrays, job, machines = self.run.arrays[j], self.run.jobs[j], self.run.cluster.size
-        found: list[tuple[int, int, float]] = []
+        arrays, asked = self.run.arrays[j], self.run.jobs[j].requested
         widths = [1 << k for k in range(max(arrays.widest, 0).bit_length())]
-        if not self.policy.scaling and job.requested:
-            widths = [min(job.requested, arrays.widest)]
+        if not self.policy.scaling and asked:
+            widths = [min(asked, arrays.widest)]
+        found: list[tuple[int, int, float]] = []
         for w in widths:
             block = self._block(j, w)
-            if block > self.parts * machines:
-                break
-            rate = float(arrays.together[w] if block <= self.parts else arrays.apart[w]) * max(0.0, 1.0 - arrays.restart)
-            if rate > (found[-1][2] if found else 0.0):
-                found = [*(level for level in found if level[1] < block), (w, block, rate)]
+            rate = arrays.together[0, w] if block <= self.parts else arrays.apart[0, w]
+            rate *= max(0.0, 1.0 - arrays.restart)  # whoever is packed anew may move in any slot
+            if block <= self.total and rate > (found[-1][2] if found else 0.0):
+                found = [*(level for level in found if level[1] < block), (w, block, float(rate))]
         return found if self.policy.scaling else found[-1:]
 
     def _block(self, j: int, w: int) -> int:
@@ -166,35 +164,30 @@ class ElasticFlowSession:
 
     def date(self, j: int) -> int:
         """The slot by which a job wants to be finished; the last of its horizon if it has no deadline."""
-        run, (_, rate, when) = self.run, self.run.worth_parameters[j]
-        kind, last = run.worth_kind[j], run.deadline(j) - 1
+        run, kind, (_, rate, when) = self.run, self.run.worth_kind[j], self.run.worth_parameters[j].tolist()
+        last, slots = run.deadline(j) - 1, run.horizon
         if kind == LINEAR:
-            return min(last, int(run.arrival[j]) + max(0, math.ceil(when) - 1))
-        if kind == DEADLINE or (kind == SIGMOID and rate > 0.0):
-            return min(last, int(run.arrival[j]) + math.floor(when))
-        return last
+            slots = max(0, math.ceil(when) - 1)
+        elif kind == DEADLINE or (kind == SIGMOID and rate > 0.0):
+            slots = math.floor(when)
+        return min(last, int(run.arrival[j]) + slots)
 
     def arrive(self, job: int) -> None:
-        run, date = self.run, self.date(job)
-        why = run.hopeless(job) or ("" if self.count[job] else INFEASIBLE_ALONE)
-        area = 0
+        run, date, worth = self.run, self.date(job), self.run.jobs[job].utility
+        why = run.hopeless(job) or ("" if self.count[job] else says.INFEASIBLE_ALONE)
         if not why and self.policy.admission:
             plan = self._planned({**self.due, job: date})
-            utility = run.jobs[job].utility
-            if plan is None:
-                why = NO_CAPACITY
-            elif utility(0) < self.theta * (area := int(plan[job].sum())):
-                why = PRICED_OUT
-            else:
+            cost = 0.0 if plan is None else self.theta * float(plan[job].sum())
+            why = says.NO_CAPACITY if plan is None else says.PRICED_OUT if worth(0) < cost else ""
+            if plan is not None and not why:
                 self.plan, self.made = plan, run.now
-                worth = utility(date - int(run.arrival[job]))
-                run.decide(job, ADMITTED, worth=worth, cost=self.theta * area, due=date)
+                run.decide(job, says.ADMITTED, worth=worth(date - int(run.arrival[job])), cost=cost, due=date)
         if why:
-            run.decide(job, REFUSED, why)
-            return
-        if not self.policy.admission:
-            run.decide(job, PENDING, WAITING)
-        self.due[job] = date
+            run.decide(job, says.REFUSED, why)
+        else:
+            self.due[job] = date
+            if not self.policy.admission:
+                run.decide(job, says.PENDING, WAITING)
 
     def _asked(self, due: dict[int, int]) -> tuple[Ints, Ints, Floats]:
         """Jobs in order of deadline, those last whose statement or date is past; slots they have, and what they need."""
@@ -238,28 +231,23 @@ class ElasticFlowSession:
         """The widest first, so that what is free of a machine is always a multiple of the block: everybody finds room."""
         run = self.run
         free = np.full(run.cluster.size, self.parts, dtype=np.int64)
-        chosen = [(int(j), int(block), run.before(int(j))) for j, block in zip(jobs, blocks, strict=True) if block]
-        levels = {j: int(np.searchsorted(self.block[j, : self.count[j]], block)) for j, block, _ in chosen}
-        same = {j: int(was[:, WORKERS].sum()) == self.width[j, levels[j]] for j, _, was in chosen}
-        for j, block, was in sorted(chosen, key=lambda one: (-one[1], not same[one[0]])):
-            machines, each = max(1, block // self.parts), min(block, self.parts)
-            hosts = was[:, MACHINE] if same[j] else np.empty(0, np.int32)
-            if len(hosts) != machines or (free[hosts] < each).any():  # the fullest that have room
+        chosen = []
+        for j, block in zip(jobs.tolist(), blocks.tolist(), strict=True):
+            if block:
+                width, was = self.workers[j][block], run.before(j)
+                chosen.append((-block, was[:, WORKERS].sum() != width, j, width, was[:, MACHINE]))
+        for minus, other, j, width, hosts in sorted(chosen, key=lambda one: one[:3]):  # who can stay, before who moves
+            each = min(-minus, self.parts)
+            if other or (free[hosts] < each).any():  # the fullest that have room
                 order = np.argsort(free, kind="stable")
-                hosts = order[np.searchsorted(free[order], each) :][:machines]
+                hosts = np.sort(order[np.searchsorted(free[order], each) :][: -minus // each])
             free[hosts] -= each
-            run.assign(j, self._cells(j, int(self.width[j, levels[j]]), hosts))
+            first = width // len(hosts) * np.arange(len(hosts) + 1)  # the same number of workers on each
+            servers = np.diff([servers_for(int(w), run.arrays[j].per_server) for w in first])
+            cells = np.column_stack((np.full(len(hosts), run.now), hosts, np.diff(first), servers))
+            run.assign(j, cells.astype(np.int32))
             if not self.policy.admission:
-                run.decide(j, LENT)
-
-    def _cells(self, j: int, width: int, hosts: Ints | Int32s) -> Int32s:
-        """So many workers on these machines, the same number on each, with their part of the servers."""
-        cells, gamma = np.empty((len(hosts), 4), np.int32), self.run.arrays[j].per_server
-        each = width // len(hosts)
-        for k, host in enumerate(np.sort(hosts)):
-            servers = servers_for((k + 1) * each, gamma) - servers_for(k * each, gamma)
-            cells[k] = self.run.now, host, each, servers
-        return cells
+                run.decide(j, says.LENT)
 
     def finished(self, job: int) -> None:
         self.due.pop(job, None)
@@ -303,15 +291,7 @@ def minimum_share(free: Ints, slots: int, need: float, levels: int, block: Ints,
 
 @kernel
 def in_order(
-    free: Ints,
-    jobs: Ints,
-    slots: Ints,
-    need: Floats,
-    levels: Ints,
-    block: Ints,
-    rate: Floats,
-    strict: bool,
-    plan: Ints,
+    free: Ints, jobs: Ints, slots: Ints, need: Floats, levels: Ints, block: Ints, rate: Floats, strict: bool, plan: Ints
 ) -> bool:
     """Give each job in turn its minimum share of what is free; whether all find theirs.
 
@@ -336,32 +316,24 @@ def widen(free: int, now: Ints, jobs: Ints, need: Floats, levels: Ints, block: I
 
     The cost, for each part added, is the part-slots that the job then takes more in all, at its speed per part so far.
     """
-    count = jobs.shape[0]
-    cost = np.empty(count)
-    for i in range(count):
-        cost[i] = _extra(need[i], now[i], levels[jobs[i]], block[jobs[i]], rate[jobs[i]])
     while free > 0:
-        best, most = -1, 0
-        for i in range(count):
+        best, least = -1, np.inf
+        for i in range(jobs.shape[0]):
             j = jobs[i]
-            above = highest(now[i], levels[j] - 1, block[j]) + 1
-            if cost[i] < LONGEST and block[j, above] - now[i] <= free:
-                if best < 0 or (now[i] > 0, cost[i]) < (now[best] > 0, cost[best]):
-                    best, most = i, block[j, above]
+            level = highest(now[i], levels[j] - 1, block[j])
+            if level + 1 == levels[j] or block[j, level + 1] - now[i] > free:
+                continue
+            cost = -LONGEST
+            if level >= 0:
+                if rate[j, level] >= need[i]:  # done in this slot without it
+                    continue
+                gain = (rate[j, level + 1] - rate[j, level]) / (block[j, level + 1] - block[j, level])
+                cost = 1.0 - gain * block[j, level] / rate[j, level]
+            if cost < least:
+                best, least = i, cost
         if best < 0:
             return
-        j = jobs[best]
-        free -= most - now[best]
-        now[best] = most
-        cost[best] = _extra(need[best], most, levels[j], block[j], rate[j])
-
-
-@kernel
-def _extra(need: float, now: int, levels: int, block: Ints, rate: Floats) -> float:
-    """What a level more now costs; LONGEST if there is none, or the job is done in this slot without it."""
-    level = highest(now, levels - 1, block) if now > 0 else -1
-    if level + 1 >= levels or (level >= 0 and rate[level] >= need):
-        return LONGEST
-    if level < 0:
-        return 0.0
-    return 1.0 - (rate[level + 1] - rate[level]) * block[level] / rate[level] / (block[level + 1] - block[level])
+        row = block[jobs[best]]
+        more = row[highest(now[best], levels[jobs[best]] - 1, row) + 1]
+        free -= more - now[best]
+        now[best] = more

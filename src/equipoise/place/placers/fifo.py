@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from equipoise.kernels import Int32s, Ints
 from equipoise.place.execution import Execution
-from equipoise.place.placers._slotwise import Slotwise
+from equipoise.place.placers._slotwise import JOB, Slotwise
 
 
 @dataclass(frozen=True)
@@ -25,4 +27,7 @@ class FIFO:
 
 class FIFOSession(Slotwise):
     def seats(self, queue: Ints) -> Int32s:
-        return self.in_order(queue, fixed=True)  # those that run are the head of the queue
+        free = self.capacity.copy()
+        held = self.still(queue, free)  # the head of the queue, but for those whose machine went away
+        rest = queue[~np.isin(queue, held[:, JOB])]
+        return np.concatenate((held, self.in_order(rest, free=free, fixed=True)))

@@ -25,6 +25,7 @@ class OASiS(PDORS):
     label: str = "OASiS"
     colour: ClassVar[str] = "#0891b2"
     rank: ClassVar[int] = 2
+    candidate: ClassVar[bool] = False  # never recommended
     family: ClassVar[str] = "oasis"
     settings: ClassVar[tuple[str, ...]] = ("prices", "packing")
     kind: ClassVar[str] = "recalled"
@@ -43,4 +44,6 @@ class Apart:
         ]
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked of a copy that is not filled yet
+            raise AttributeError(name)
         return getattr(self._run, name)

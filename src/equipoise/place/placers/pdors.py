@@ -7,7 +7,7 @@ what is idle is lent to waiting jobs without promise. Bad at jobs whose stated w
 from __future__ import annotations
 
 import math
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,11 +15,11 @@ import numpy as np
 from equipoise._moved import old_attribute
 from equipoise.errors import InputError, refuse_words, unknown_name
 from equipoise.kernels import Floats, Int32s
-from equipoise.place.execution import ADMITTED, NO_CAPACITY, PENDING, PRICED_OUT, REFUSED, Execution
+from equipoise.place.execution import ADMITTED, NO_CAPACITY, PENDING, PRICED_OUT, REFUSED, Execution, carry_out
 from equipoise.place.placers._replanning import lend, search
 from equipoise.place.planner import METHODS, Plan, Planner
-from equipoise.place.planner.job_arrays import most_together, servers_for
-from equipoise.place.planner.packing import NO_CELLS, SLOT
+from equipoise.place.planner.job_arrays import alone, servers_for
+from equipoise.place.planner.packing import NO_CELLS, ROUNDING, SLOT
 from equipoise.place.prices import Fixed, Prices
 from equipoise.place.prices._posted import EVERY
 from equipoise.place.spec import PACKINGS
@@ -115,6 +115,7 @@ class PDORSSession:
         self.promised: dict[int, Plan] = {}  # unfinished, with their schedules
         self.due: dict[int, int] = {}  # of every job ever promised: the slot it is finished by
         self.waiting: dict[int, None] = {}  # in order of arrival
+        self._blocked = -1, 0  # the last slot, and the windows known, of the calendar as the planner has it
         both = zip(run.jobs, run.arrays, strict=True)
         self.width = np.array([min(job.requested or arrays.widest, arrays.widest) for job, arrays in both])
         workers = [arrays.worker for arrays in run.arrays]
@@ -137,6 +138,16 @@ class PDORSSession:
             if len(self.posted.base) > 1 or len(self.posted.lead) > 1:
                 rows = self.level * self.posted.rows(now, self.window)
                 planner.occupancy.base[np.arange(now, now + self.window) % self.window] = rows
+        if self.run.calendar:
+            self._block()
+
+    def _block(self) -> None:
+        """Keep from the planner what the calendar takes: in slots that came into view, and in all when there is news."""
+        run, (until, known) = self.run, self._blocked
+        self._blocked = run.now + self.window - 1, len(run.known)
+        for t in range(run.now if known < len(run.known) else max(run.now, until + 1), self._blocked[0] + 1):
+            if (usable := run.capacity(t)) is not run.full:
+                self.planner.block(t, run.full - usable)
 
     def arrive(self, job: int) -> None:
         self._tick()
@@ -167,7 +178,7 @@ class PDORSSession:
             return False, None
         before = run.before(job)  # counts what was carried out: first, or more would be planned than is left
         stated = float(run.work[job])
-        work = self.policy.caution * stated - float(run.done[job])
+        work = (1.0 if run.measured[job] else self.policy.caution) * stated - float(run.done[job])
         if work <= 0.0:
             work = OVERTIME * stated
         value = run.value(job, start, end)
@@ -217,18 +228,57 @@ class PDORSSession:
         self.waiting.pop(job, None)
 
     def unfinished(self, job: int) -> None:
-        """A promised job that took longer than stated is planned on, whatever it costs: to its date, else beyond it."""
+        """A promised job that took longer than stated is planned on."""
         self._tick()
-        if job not in self.promised:
+        if job in self.promised:
+            self._plan_on(job, beyond=0.0 if self.run.measured[job] else -math.inf)
+
+    def lost(self, jobs: list[int]) -> None:
+        """Promised jobs that lost cells to a machine are planned on, the earliest date first."""
+        for job in jobs:
+            self.planner.release(self.run.arrays[job], self.run.taken[job])
+        self._tick()
+        jobs = sorted((job for job in jobs if job in self.promised), key=lambda job: self.due[job])
+        for job in jobs:
+            self._give_back(job, NO_CELLS)
+        for job in jobs:
+            self._plan_on(job, beyond=-math.inf)
+
+    def measured(self, job: int) -> None:
+        """A promised job that is shorter than planned gives back what it does not need; a longer one is planned on."""
+        self._tick()
+        run, cells = self.run, self.ahead(job)
+        if job not in self.promised or run.work[job] == self.policy.caution * run.jobs[job].work:
             return
+        before = run.before(job)
+        both = np.concatenate((before, cells)) if len(before) else cells
+        finish, _ = carry_out(both, len(before), run.arrays[job], run.left(job), ROUNDING * run.work[job])
+        if finish < 0:
+            self._give_back(job, NO_CELLS)
+            self._plan_on(job, beyond=0.0)
+            return
+        kept = cells[cells[:, SLOT] <= finish]
+        self._give_back(job, kept)
+        worth = run.jobs[job].utility(finish - int(run.arrival[job]))
+        self.promised[job] = replace(self.promised[job], cells=kept, worth=worth)
+
+    def _give_back(self, job: int, kept: Int32s) -> None:
+        """Release what a job has ahead, but for some of it."""
+        arrays = self.run.arrays[job]
+        self.planner.release(arrays, self.ahead(job))
+        self.planner.take(arrays, kept)
+        self.run.assign(job, kept)
+
+    def _plan_on(self, job: int, beyond: float) -> None:
+        """Plan a promised job that has nothing: to its date at any cost, else beyond if that pays more than `beyond`."""
         _, plan = self.best(job, floor=-math.inf)
         if plan is None:
             del self.promised[job]
-            _, plan = self.best(job, floor=-math.inf)
+            covered, plan = self.best(job, floor=beyond)
         if plan is not None:
             self.admit(job, plan)
         else:
-            self.run.decide(job, PENDING, NO_CAPACITY)
+            self.run.decide(job, PENDING, PRICED_OUT if covered else NO_CAPACITY)
             self.waiting[job] = None
 
 
@@ -246,8 +296,7 @@ def _speed(run: Execution, j: int, width: int) -> float:
     arrays = run.arrays[j]
     if width == 0:
         return 1e-300
-    one = most_together(arrays, run.cluster.capacity)
-    return float(arrays.together[width] if width <= one else arrays.apart[width])
+    return float(alone(arrays, run.cluster)[1][width])
 
 
 def _share(run: Execution, j: int, width: int) -> float:

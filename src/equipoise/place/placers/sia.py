@@ -18,7 +18,7 @@ from equipoise.kernels import Floats, Int32s, Ints
 from equipoise.linear_program import run as solve, solver_of
 from equipoise.place.execution import Execution
 from equipoise.place.placers._slotwise import WORKERS, Slotwise
-from equipoise.place.planner.job_arrays import most_together, servers_for
+from equipoise.place.planner.job_arrays import alone, servers_for
 
 POWER, IDLE = -0.5, 1.1  # p, and lambda_n: what a job without machines costs, more than any that has some (artifact)
 GAP = 1e-4  # relative, of the integer program (artifact)
@@ -68,34 +68,42 @@ class SiaSession(Slotwise):
         rates = [np.array([rate for _, _, rate in found]) for found in every]
         self.goodput = [rate / rate.min(initial=np.inf) for rate in rates]
         self.amounts = [self._amounts(j) for j in range(len(run.jobs))]
+        self.ways = self.jobs.ways.copy()  # those of the type chosen are the table's
 
     def _configurations(self, j: int) -> list[tuple[int, int, float]]:
-        """(type, workers, samples per slot): what is faster than all that is narrower. There is one type, 0."""
-        arrays, cluster = self.run.arrays[j], self.run.cluster
-        together = most_together(arrays, cluster.capacity)
-        one = max(1, together)
-        widths = [1 << k for k in range(one.bit_length()) if 1 << k < one]
-        widths += [k * one for k in range(1, cluster.size + 1) if k * one <= arrays.widest]
-        found: list[tuple[int, int, float]] = []
-        for w in widths:
-            rate = float(arrays.together[w] if w <= together else arrays.apart[w])
-            if rate > (found[-1][2] if found else 0.0):
-                found.append((0, w, rate))
+        """(type, workers, samples per slot): what is faster than all that is narrower on the type (its domain)."""
+        arrays, found = self.run.arrays[j], list[tuple[int, int, float]]()
+        for on in np.intersect1d(self.jobs.whole, arrays.taken).tolist():
+            together, rates = alone(arrays, self.run.cluster, on)
+            one, best = max(1, together), 0.0
+            widths = [1 << k for k in range(one.bit_length()) if 1 << k < one]
+            widths += [k * one for k in range(1, int(arrays.within[on].sum()) + 1) if k * one <= arrays.widest]
+            for w in widths:
+                if rates[w] > best:
+                    best = float(rates[w])
+                    found.append((on, w, best))
         return found
 
     def _amounts(self, j: int) -> Floats:
-        """[configuration, resource] the part of the cluster that each holds."""
-        arrays, total = self.run.arrays[j], self.run.cluster.total
-        width = np.array([w for _, w in self.configurations[j]], dtype=np.int64)
-        servers = np.array([servers_for(int(w), arrays.per_server) for w in width], dtype=np.int64)
-        return np.asarray((width[:, None] * arrays.worker + servers[:, None] * arrays.server) / np.maximum(total, 1.0))
+        """[configuration, type and resource] the milli-units that each holds."""
+        arrays, types = self.run.arrays[j], np.unique(self.jobs.whole)
+        out = np.zeros((len(self.configurations[j]), len(types), len(self.jobs.total)))
+        for k, (on, width) in enumerate(self.configurations[j]):
+            held = width * arrays.worker + servers_for(width, arrays.per_server) * arrays.server
+            out[k, np.searchsorted(types, on)] = held
+        return out.reshape(len(out), -1)
 
     def seats(self, queue: Ints) -> Int32s:
         costs = [self._cost(int(j)) for j in queue]
-        chosen = choose(costs, [self.amounts[j] for j in queue], self.policy.idle)
+        within, there = self.jobs.within, self.capacity
+        total = [there[within[on]].sum(axis=0, dtype=float) for on in np.unique(self.jobs.whole)]
+        room = np.maximum(np.concatenate(total), 1.0)  # of each type
+        chosen = choose(costs, [self.amounts[j] / room for j in queue], self.policy.idle)
         widths = np.zeros_like(self.width)
         for j, k in zip(queue.tolist(), chosen.tolist(), strict=True):
-            widths[j] = self.configurations[j][k][1] if k >= 0 else 0
+            on, widths[j] = self.configurations[j][k] if k >= 0 else (-1, 0)
+            self.jobs.ways[j] = np.where(self.jobs.whole[self.ways[j] // 2] == on, self.ways[j], -1)
+            self.jobs.ways[j] = self.jobs.ways[j, np.argsort(self.jobs.ways[j] < 0, kind="stable")]
         order = queue[np.argsort(-widths[queue], kind="stable")]
         rows = self.undisturbed(order[: np.count_nonzero(widths)], widths=widths)
         for j in queue.tolist():
@@ -109,24 +117,22 @@ class SiaSession(Slotwise):
         age, lost = float(self.run.now - self.run.arrival[j]), float(self.jobs.restart[j])
         good = self.goodput[j].copy()
         if age >= lost:
-            has = int(self.held(j)[:, WORKERS].sum())
+            held = self.held(j)
+            has = [
+                (on, int(held[:, WORKERS].sum()))
+                for on in self.jobs.whole
+                if len(held) and self.jobs.within[on, held[0, 1]]
+            ]
             factor = max(age - self.restarts[j] * lost, 0.0) / (age + lost) if lost > 0.0 else 1.0
-            good[[width != has for _, width in self.configurations[j]]] *= factor
+            good[[one not in has for one in self.configurations[j]]] *= factor
         with np.errstate(divide="ignore"):
             return np.asarray(good**self.policy.power)
 
 
 def choose(costs: list[Floats], amounts: list[Floats], idle: float) -> Ints:
-    """The configuration of each job, -1: none, at the least cost: that of each chosen, and `idle` for each job without.
+    """The configuration of each job (-1: none) at the least cost: that of those chosen, and `idle` for each job without.
 
-    Parameters
-    ----------
-    costs
-        Of each job, by configuration; infinite: not to be chosen.
-    amounts
-        Of each job, [configuration, resource] the part of the cluster it holds.
-    idle
-        What a job without a configuration costs.
+    `amounts` are of each job, [configuration, resource], the part of the cluster it holds.
     """
     import highspy
 

@@ -10,7 +10,7 @@ from equipoise.errors import unknown_name
 from equipoise.kernels import Floats, Int32s, Ints
 from equipoise.place.cluster import Cluster
 from equipoise.place.planner import occupancy as occupancies
-from equipoise.place.planner.hull import SPREAD, TOGETHER, hull_fill, new_choice, new_hull, new_pool
+from equipoise.place.planner.hull import TOGETHER, hull_fill, new_choice, new_hull, new_pool
 from equipoise.place.planner.job_arrays import JobArrays
 from equipoise.place.planner.packing import NO_CELLS as NO_CELLS, SLOT, cost_of, pack, pack_slot, take
 from equipoise.place.planner.slot_costs import new_slot_costs, slot_costs
@@ -57,19 +57,30 @@ class Planner:
         rows = np.broadcast_to(base, (window, len(cluster.resources)))
         self.occupancy = occupancies.new_occupancy(cluster, window, growth, rows)
         self.now = 0
+        self.blocked: dict[int, Ints] = {}  # by slot
         self._room(64)
         self._pool, self._choice = new_pool(), new_choice(window)
 
     def _room(self, widest: int) -> None:
         self._widest = widest
         self._options = new_slot_costs(widest, len(self.cluster.resources))
-        self._hull = new_hull(widest)
+        self._hull = new_hull(widest, len(self.cluster.domains))
 
     def advance(self, now: int) -> None:
         """Time moves on: the rows of past slots become those of the slots that come into view."""
         for t in range(max(self.now, now - self.window), now):
             occupancies.clear(self.occupancy, t % self.window)
+            self.blocked.pop(t, None)
         self.now = now
+
+    def block(self, slot: int, amounts: Ints) -> None:
+        """Keep these milli-units [machine, r] from jobs in a slot, instead of those kept until now."""
+        if amounts is self.blocked.get(slot):
+            return
+        more = amounts - self.blocked.get(slot, 0)
+        self.blocked[slot] = amounts
+        for h in np.flatnonzero(more.any(axis=1)).tolist():
+            occupancies.move(self.occupancy, slot % self.window, h, more[h])
 
     def plan(
         self,
@@ -122,17 +133,20 @@ class Planner:
         return cells[len(before) : n].copy(), missing
 
     def pack_now(self, arrays: JobArrays, width: int, slot: int, before: Int32s) -> Int32s:
-        """Cells for exactly `width` workers in one slot, together if that can be; none when they do not fit."""
+        """Cells for exactly `width` workers in one slot, the fastest way that there is; none when they do not fit."""
         if arrays.widest > self._widest:
             self._room(2 * arrays.widest)
         most = min(self.cluster.size, 2 * arrays.widest)
         cells = np.empty((len(before) + most, 4), np.int32)
         cells[: len(before)] = before
         options, n = self._options, len(before)
-        slot_costs(self.occupancy, slot % self.window, arrays, options)
-        for kind, cost in ((TOGETHER, options.together[width]), (SPREAD, options.spread[width])):
-            if cost < np.inf:
-                n = pack_slot(self.occupancy, slot, arrays, kind, width, cells, 0, len(before), options)
+        known = -1
+        for way in arrays.ways(width):
+            if way // 2 != known:
+                known = way // 2
+                slot_costs(self.occupancy, slot % self.window, arrays, options, known)
+            if (options.together if way % 2 == TOGETHER else options.spread)[width] < np.inf:
+                n = pack_slot(self.occupancy, slot, arrays, way, width, cells, 0, len(before), options)
                 break
         return cells[len(before) : n].copy()
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.kernels import Floats, Int32s, kernel
-from equipoise.place.planner.job_arrays import JobArrays
+from equipoise.place.planner.job_arrays import JobArrays, takes
 from equipoise.place.planner.occupancy import Occupancy
-from equipoise.place.planner.slot_costs import SlotCosts, scan, spread
+from equipoise.place.planner.slot_costs import SlotCosts, scan, slot_costs, spread
 
 TOGETHER, SPREAD = 0, 1
 SEGMENTS = 16384  # most segments kept; the dearest are dropped beyond
@@ -32,7 +32,7 @@ class Hull(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """Hull segments in order of slope; `kind` and `width` are the option a segment leads to."""
+    """Hull segments in order of slope; `kind` (with its domain) and `width` are the option a segment leads to."""
 
     slope: Floats
     gain: Floats
@@ -49,8 +49,8 @@ class SlotChoice(NamedTuple):
     width: Int32s
 
 
-def new_hull(widest: int) -> Hull:
-    n = 2 * widest + 3
+def new_hull(widest: int, domains: int = 1) -> Hull:
+    n = 2 * widest * domains + 3
     return Hull(np.empty(n), np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32))
 
 
@@ -82,26 +82,54 @@ def _push(hull: Hull, n: int, rate: float, cost: float, kind: int, width: int) -
 
 
 @kernel
-def lower_hull(options: SlotCosts, arrays: JobArrays, keep: float, hull: Hull) -> int:
-    """Merge both curves by rate; returns the number of points, the first being (0, 0). Rates are scaled by `keep`."""
-    limit = arrays.together.shape[0] - 1
+def _add(hull: Hull, n: int, rate: float, cost: float, kind: int, width: int) -> int:
+    """Push a point of at least the last rate, unless it is dearer or cannot be."""
+    if cost == math.inf or rate < hull.rate[n - 1] or (rate == hull.rate[n - 1] and cost >= hull.cost[n - 1]):
+        return n
+    if rate == hull.rate[n - 1]:
+        if n == 1:
+            return n
+        n -= 1
+    return _push(hull, n, rate, cost, kind, width)
+
+
+@kernel
+def lower_hull(options: SlotCosts, arrays: JobArrays, keep: float, hull: Hull, on: int = 0) -> int:
+    """Merge both curves of a domain by rate; returns the number of points, the first being (0, 0).
+
+    Rates are scaled by `keep`, and a kind has its domain: 2 `on` + TOGETHER or SPREAD.
+    """
+    together, apart = arrays.together[on], arrays.apart[on]
+    limit = together.shape[0] - 1
     n = _push(hull, 0, 0.0, 0.0, TOGETHER, 0)
     i, j = 1, 1
     while i <= limit or j <= limit:
-        if j > limit or (i <= limit and arrays.together[i] <= arrays.apart[j]):
-            rate, cost, kind, width = arrays.together[i], options.together[i], TOGETHER, i
+        if j > limit or (i <= limit and together[i] <= apart[j]):
+            n = _add(hull, n, together[i] * keep, options.together[i], 2 * on + TOGETHER, i)
             i += 1
         else:
-            rate, cost, kind, width = arrays.apart[j], options.spread[j], SPREAD, j
+            n = _add(hull, n, apart[j] * keep, options.spread[j], 2 * on + SPREAD, j)
             j += 1
-        rate *= keep
-        if cost == math.inf or rate < hull.rate[n - 1] or (rate == hull.rate[n - 1] and cost >= hull.cost[n - 1]):
-            continue
-        if rate == hull.rate[n - 1]:
-            if n == 1:
-                continue
-            n -= 1
-        n = _push(hull, n, rate, cost, kind, width)
+    return n
+
+
+@kernel
+def _copy(hull: Hull, n: int) -> Hull:
+    return Hull(hull.rate[:n].copy(), hull.cost[:n].copy(), hull.kind[:n].copy(), hull.width[:n].copy())
+
+
+@kernel
+def _merge(hull: Hull, points: int, other: Hull, more: int) -> int:
+    """The hull of two hulls."""
+    own = _copy(hull, points)
+    n, i, j = 1, 1, 1
+    while i < points or j < more:
+        if j == more or (i < points and own.rate[i] <= other.rate[j]):
+            n = _add(hull, n, own.rate[i], own.cost[i], own.kind[i], own.width[i])
+            i += 1
+        else:
+            n = _add(hull, n, other.rate[j], other.cost[j], other.kind[j], other.width[j])
+            j += 1
     return n
 
 
@@ -127,14 +155,21 @@ def _insert(pool: Pool, n: int, slope: float, gain: float, cost: float, slot: in
 
 
 @kernel
-def cheapest(options: SlotCosts, arrays: JobArrays, keep: float, rate: float) -> tuple[float, int, int]:
+def cheapest(
+    occupancy: Occupancy, row: int, options: SlotCosts, arrays: JobArrays, keep: float, rate: float
+) -> tuple[float, int, int]:
     """The cheapest single option of a slot that works at least at this rate: cost, kind, width."""
     best, kind, width = math.inf, TOGETHER, 0
-    for w in range(1, arrays.together.shape[0]):
-        if arrays.together[w] * keep >= rate and options.together[w] < best:
-            best, kind, width = options.together[w], TOGETHER, w
-        if arrays.apart[w] * keep >= rate and options.spread[w] < best:
-            best, kind, width = options.spread[w], SPREAD, w
+    for on in range(arrays.together.shape[0]):
+        if not takes(arrays, on):
+            continue
+        slot_costs(occupancy, row, arrays, options, on)
+        together, apart = arrays.together[on], arrays.apart[on]
+        for w in range(1, together.shape[0]):
+            if together[w] * keep >= rate and options.together[w] < best:
+                best, kind, width = options.together[w], 2 * on + TOGETHER, w
+            if apart[w] * keep >= rate and options.spread[w] < best:
+                best, kind, width = options.spread[w], 2 * on + SPREAD, w
     return best, kind, width
 
 
@@ -148,14 +183,15 @@ def _priced_alike(occupancy: Occupancy, a: int, b: int) -> bool:
 
 
 @kernel
-def _least(arrays: JobArrays, candidates: int, options: SlotCosts) -> float:
+def _least(arrays: JobArrays, on: int, candidates: int, options: SlotCosts) -> float:
     """No spread option of the slot costs less per sample: the cheapest worker, its part of a server, the best rate."""
     cheapest_worker, cheapest_server, rate = math.inf, math.inf, 0.0
     for c in range(candidates):
         cheapest_worker = min(cheapest_worker, options.price_worker[c])
         cheapest_server = min(cheapest_server, options.price_server[c])
-    for w in range(1, arrays.apart.shape[0]):
-        rate = max(rate, arrays.apart[w] / w)
+    apart = arrays.apart[on]
+    for w in range(1, apart.shape[0]):
+        rate = max(rate, apart[w] / w)
     if arrays.per_server > 0:
         cheapest_worker += cheapest_server / arrays.per_server
     return cheapest_worker / rate if rate > 0.0 else math.inf
@@ -186,16 +222,25 @@ def hull_fill(
     best, best_cost, best_last = floor, 0.0, -1
     n, total, spent = 0, 0.0, 0.0
     covered, improved, fresh, points = False, start, -1, 0
+    other = hull if arrays.together.shape[0] == 1 else _copy(hull, hull.rate.shape[0])
     enough = work * (1.0 - ROUNDING)
     for t in range(start, end):
         if value[t - start] <= best or (covered and t - improved > patience):
             break
         row = t % window
         if fresh < 0 or occupancy.touched[row] > 0 or not _priced_alike(occupancy, row, fresh):
-            candidates = scan(occupancy, row, arrays, options)
-            if not covered or _least(arrays, candidates, options) < pool.slope[n - 1] * keep:
-                spread(arrays, candidates, options, False)
-            points = lower_hull(options, arrays, keep, hull)
+            points = 0
+            for on in range(arrays.together.shape[0]):
+                if not takes(arrays, on):
+                    continue
+                candidates = scan(occupancy, row, arrays, options, on)
+                if not covered or _least(arrays, on, candidates, options) < pool.slope[n - 1] * keep:
+                    spread(arrays, candidates, options, False)
+                if points == 0:
+                    points = lower_hull(options, arrays, keep, hull, on)
+                else:
+                    more = lower_hull(options, arrays, keep, other, on)
+                    points = _merge(hull, points, other, more)
             fresh = row if occupancy.touched[row] == 0 else -1
         for k in range(1, points):
             gain, cost = hull.rate[k] - hull.rate[k - 1], hull.cost[k] - hull.cost[k - 1]
@@ -227,9 +272,8 @@ def hull_fill(
             if pool.slot[k] == slot:
                 rate += pool.gain[k]
                 paid += pool.cost[k]
-        spread(arrays, scan(occupancy, slot % window, arrays, options), options, True)
         fresh = -1
-        cost, kind, width = cheapest(options, arrays, keep, rate - over - ROUNDING * work)
+        cost, kind, width = cheapest(occupancy, slot % window, options, arrays, keep, rate - over - ROUNDING * work)
         payoff = value[last - start] - (spent - paid + cost)
         if payoff > best:
             if payoff > best + SLIGHT * value[last - start]:

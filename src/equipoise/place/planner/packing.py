@@ -6,7 +6,7 @@ import numpy as np
 
 from equipoise.kernels import Int32s, kernel
 from equipoise.place.planner.hull import TOGETHER, SlotChoice
-from equipoise.place.planner.job_arrays import JobArrays, servers_for
+from equipoise.place.planner.job_arrays import JobArrays, inside, servers_for
 from equipoise.place.planner.occupancy import NONE, Occupancy, move
 from equipoise.place.planner.slot_costs import SlotCosts, slot_costs
 
@@ -21,7 +21,10 @@ def works(cells: Int32s, first: int, last: int, arrays: JobArrays) -> float:
     width = 0
     for k in range(first, last):
         width += cells[k, WORKERS]
-    return float(arrays.together[width] if last - first == 1 else arrays.apart[width])
+    for on in range(arrays.within.shape[0]):  # a rack comes before the type that it is part of
+        if inside(arrays.within, on, cells, first, last):
+            return float(arrays.together[on, width] if last - first == 1 else arrays.apart[on, width])
+    return 0.0  # over several types
 
 
 @kernel
@@ -90,14 +93,15 @@ def pack_slot(
 ) -> int:
     """Write one slot's cells after cells[before:n], the slot before (or nothing); returns the new end. Takes nothing.
 
-    `options` are those of the slot. A job with a restart time keeps its machines when they still have room for it.
+    `options` are those of the slot, in the domain that `kind` has. A job with a restart time keeps its machines
+    when they still have room for it.
     """
     row = t % occupancy.base.shape[0]
     if arrays.restart > 0.0 and before < n:
         kept = 0
         for k in range(before, n):
             kept += cells[k, WORKERS]
-        stays = kept == width
+        stays = kept == width and inside(arrays.within, kind // 2, cells, before, n)
         for k in range(before, n):
             stays = stays and _holds(occupancy, row, cells[k, MACHINE], arrays, cells[k, WORKERS], cells[k, SERVERS])
         if stays:
@@ -107,14 +111,15 @@ def pack_slot(
                     cells[n + k - before, column] = cells[k, column]
             return n + (n - before)
     servers = servers_for(width, arrays.per_server)
-    order = 0 if kind == TOGETHER else options.order[width]
+    together = kind % 2 == TOGETHER
+    order = 0 if together else options.order[width]
     holder = options.holder[width]
     rows_of = options.hosts  # scratch: the cell of a candidate
     end = n
     for turn in range(2):
         for k in range(width + servers):
             c = options.path_worker[order, k] if k < width else options.path_server[order, k - width]
-            if kind == TOGETHER:
+            if together:
                 c = holder
             if turn == 0:
                 rows_of[c] = NONE
@@ -151,7 +156,7 @@ def pack(
         if width == 0:
             before = n
             continue
-        slot_costs(occupancy, t % occupancy.base.shape[0], arrays, options)
+        slot_costs(occupancy, t % occupancy.base.shape[0], arrays, options, kind // 2)
         end = pack_slot(occupancy, t, arrays, kind, width, cells, before, n, options)
         gain = works(cells, n, end, arrays)
         if arrays.restart > 0.0 and not same(cells, before, n, n, end):

@@ -307,15 +307,19 @@ class RoundingPlanner(Planner):
 
     def offers(self, arrays: JobArrays, keep: float, t: int) -> list[Offer]:
         """All ways to run the job in a slot: together, any width; spread, F, F/2, F/4, ... workers or a few more."""
+        return [offer for on in arrays.taken for offer in self._offers(arrays, keep, t, on)]
+
+    def _offers(self, arrays: JobArrays, keep: float, t: int, on: int) -> list[Offer]:
         occupancy, row, options = self.occupancy, t % self.window, self._options
-        slot_costs(occupancy, row, arrays, options)
+        slot_costs(occupancy, row, arrays, options, on)
         out = []
         for w in range(1, arrays.widest + 1):
             if options.together[w] < math.inf:
                 machine = occupancy.first[row, options.of[options.holder[w]]]
                 cells = np.array([[t, machine, w, servers_for(w, arrays.per_server)]], np.int32)
-                out.append(Offer(keep * arrays.together[w], float(options.together[w]), cells))
+                out.append(Offer(keep * arrays.together[on, w], float(options.together[w]), cells))
         free, price_worker, price_server = self.priced(arrays, row)
+        free[~arrays.within[on]] = 0
         self.rounding.state(arrays, free, price_worker, price_server)
         width, least = arrays.widest, 1 if arrays.per_server else 2
         while width >= least:
@@ -326,10 +330,10 @@ class RoundingPlanner(Planner):
                 cells = np.column_stack([np.full(len(machines), t), machines, *counts[:, machines]]).astype(np.int32)
             elif cost < math.inf and options.spread[width] < math.inf:
                 self.counts.fallbacks += 1
-                cells = self._greedy(arrays, width, t)
+                cells = self._greedy(arrays, width, t, on)
             if len(cells):
                 workers = int(cells[:, 2].sum())
-                rate = arrays.together[workers] if len(cells) == 1 else arrays.apart[workers]
+                rate = arrays.together[on, workers] if len(cells) == 1 else arrays.apart[on, workers]
                 paid = float(cells[:, 2] @ price_worker[cells[:, 1]] + cells[:, 3] @ price_server[cells[:, 1]])
                 out.append(Offer(keep * rate, paid, cells))
             width //= 2
@@ -341,9 +345,9 @@ class RoundingPlanner(Planner):
         price = occupancy.base[row] * occupancy.factor[row, occupancy.group[row]]
         return capacity - use(occupancy, row), price @ arrays.worker, price @ arrays.server
 
-    def _greedy(self, arrays: JobArrays, width: int, t: int) -> Int32s:
+    def _greedy(self, arrays: JobArrays, width: int, t: int, on: int) -> Int32s:
         cells = np.empty((min(self.cluster.size, 2 * arrays.widest), 4), np.int32)
-        return cells[: pack_slot(self.occupancy, t, arrays, SPREAD, width, cells, 0, 0, self._options)].copy()
+        return cells[: pack_slot(self.occupancy, t, arrays, 2 * on + SPREAD, width, cells, 0, 0, self._options)].copy()
 
 
 @dataclass(frozen=True)

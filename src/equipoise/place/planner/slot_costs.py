@@ -75,17 +75,17 @@ def new_slot_costs(widest: int, resources: int) -> SlotCosts:
 
 
 @kernel
-def slot_costs(occupancy: Occupancy, row: int, arrays: JobArrays, out: SlotCosts) -> int:
-    """Fill `out` for every width; returns how many candidate machines were looked at."""
-    n = scan(occupancy, row, arrays, out)
+def slot_costs(occupancy: Occupancy, row: int, arrays: JobArrays, out: SlotCosts, on: int = 0) -> int:
+    """Fill `out` for every width in domain `on`; returns how many candidate machines were looked at."""
+    n = scan(occupancy, row, arrays, out, on)
     spread(arrays, n, out, True)
     return n
 
 
 @kernel
-def scan(occupancy: Occupancy, row: int, arrays: JobArrays, out: SlotCosts) -> int:
-    """Find candidate machines, the least used first, and what every width costs together; returns how many."""
-    limit = arrays.together.shape[0] - 1
+def scan(occupancy: Occupancy, row: int, arrays: JobArrays, out: SlotCosts, on: int = 0) -> int:
+    """Find candidate machines of a domain, the least used first, and what every width costs together; returns how many."""
+    limit = arrays.together.shape[1] - 1
     worker, server, per_server = arrays.worker, arrays.server, arrays.per_server
     resources = worker.shape[0]
     for w in range(limit + 1):
@@ -96,6 +96,9 @@ def scan(occupancy: Occupancy, row: int, arrays: JobArrays, out: SlotCosts) -> i
     for b in range(BUCKETS):
         g = occupancy.top[row, b]
         while g != NONE:
+            if not arrays.within[on, occupancy.first[row, g]]:
+                g = occupancy.later[row, g]
+                continue
             kind = occupancy.type[row, g]
             workers, room = limit, most_servers
             for r in range(resources):
@@ -149,7 +152,7 @@ def spread(arrays: JobArrays, n: int, out: SlotCosts, thorough: bool) -> None:
     Given the servers, workers are placed best by price; the orders differ in where servers go. Unless `thorough` only
     the quick orders are tried while they reach every width.
     """
-    limit = arrays.together.shape[0] - 1
+    limit = arrays.together.shape[1] - 1
     if n == 0 or (limit < 2 and arrays.per_server == 0):
         return  # one worker is never spread
     _sort(out.price_worker, n, out.by_worker)

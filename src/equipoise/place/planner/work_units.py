@@ -14,7 +14,7 @@ import numpy as np
 
 from equipoise.kernels import Floats, Int32s, kernel
 from equipoise.place.planner.hull import SPREAD, TOGETHER, SlotChoice
-from equipoise.place.planner.job_arrays import JobArrays
+from equipoise.place.planner.job_arrays import JobArrays, takes
 from equipoise.place.planner.occupancy import Occupancy
 from equipoise.place.planner.slot_costs import SlotCosts, slot_costs
 
@@ -26,7 +26,7 @@ ROUNDING = 1e-9  # of a unit
 @kernel
 def quantum_of(arrays: JobArrays, keep: float, work: float, units: int) -> float:
     """Samples to a unit: the work is at least `units` of them, and a slot at full width a whole number."""
-    full = float(arrays.apart[-1] * keep)
+    full = float(arrays.apart[:, -1].max() * keep)
     if full * MOST_UNITS < work:  # a slot does so little that aligning with it would make millions of units
         return work / units
     return full / math.ceil(units * full / work - ROUNDING)
@@ -35,7 +35,7 @@ def quantum_of(arrays: JobArrays, keep: float, work: float, units: int) -> float
 @kernel
 def gain_of(arrays: JobArrays, keep: float, quantum: float, kind: int, width: int) -> int:
     """Whole units that an option does in a slot."""
-    rate = arrays.together[width] if kind == TOGETHER else arrays.apart[width]
+    rate = arrays.together[kind // 2, width] if kind % 2 == TOGETHER else arrays.apart[kind // 2, width]
     units: int = math.floor(rate * keep / quantum + ROUNDING)
     return units
 
@@ -59,7 +59,7 @@ def fill_by_units(
     Fills `choice`; returns whether the work can be covered at all, the best payoff above `floor` (else floor), its
     cost, and its last slot (-1: none), as `hull_fill` does.
     """
-    window, limit = occupancy.base.shape[0], arrays.together.shape[0] - 1
+    window, limit = occupancy.base.shape[0], arrays.together.shape[1] - 1
     quantum = quantum_of(arrays, keep, work, units)
     needed = max(1, math.ceil(work / quantum - ROUNDING))
     cost = np.full(needed + 1, math.inf)  # cost[q]: the least to have done q units or more
@@ -73,8 +73,12 @@ def fill_by_units(
             break  # exact: costs are not negative
         row = t % window
         if fresh < 0 or occupancy.touched[row] > 0 or not np.all(occupancy.base[row] == occupancy.base[fresh]):
-            slot_costs(occupancy, row, arrays, options)
-            count = _worth_a_thought(arrays, keep, quantum, options, gains, costs, codes)
+            costs[:] = math.inf
+            for on in range(arrays.together.shape[0]):
+                if takes(arrays, on):
+                    slot_costs(occupancy, row, arrays, options, on)
+                    _cheapest_by_gain(arrays, keep, quantum, options, on, costs, codes)
+            count = _worth_a_thought(gains, costs, codes)
             fresh = row if occupancy.touched[row] == 0 else -1
         for q in range(needed, 0, -1):  # downwards: cost[q - gain] is still that of the slot before
             for k in range(count):
@@ -92,28 +96,30 @@ def fill_by_units(
     for t in range(best_last, start - 1, -1):
         code = picked[t - start, q]
         if code > 0:
-            kind, width = (SPREAD, code - limit - 1) if code > limit else (TOGETHER, code)
+            kind, width = code // (limit + 1), code % (limit + 1)
             choice.kind[t - start], choice.width[t - start] = kind, width
             q = max(0, q - gain_of(arrays, keep, quantum, kind, width))
     return covered, best, best_cost, best_last
 
 
 @kernel
-def _worth_a_thought(
-    arrays: JobArrays, keep: float, quantum: float, options: SlotCosts, gains: Int32s, costs: Floats, codes: Int32s
-) -> int:
-    """The cheapest option of each gain that none of larger gain undercuts; gains beyond the work count as all of it.
-
-    SlotCosts are coded width for together, limit + 1 + width for spread. Returns how many there are.
-    """
-    limit, needed = arrays.together.shape[0] - 1, costs.shape[0] - 1
-    costs[:] = math.inf
+def _cheapest_by_gain(
+    arrays: JobArrays, keep: float, quantum: float, options: SlotCosts, on: int, costs: Floats, codes: Int32s
+) -> None:
+    """The cheapest option of each gain in a domain, coded (limit + 1) kind + width; gains are at most the work."""
+    limit, needed = arrays.together.shape[1] - 1, costs.shape[0] - 1
     for kind in (TOGETHER, SPREAD):
         for w in range(1, limit + 1):
             paid = options.together[w] if kind == TOGETHER else options.spread[w]
-            gain = min(needed, gain_of(arrays, keep, quantum, kind, w))
+            gain = min(needed, gain_of(arrays, keep, quantum, 2 * on + kind, w))
             if paid < costs[gain]:
-                costs[gain], codes[gain] = paid, w if kind == TOGETHER else limit + 1 + w
+                costs[gain], codes[gain] = paid, (limit + 1) * (2 * on + kind) + w
+
+
+@kernel
+def _worth_a_thought(gains: Int32s, costs: Floats, codes: Int32s) -> int:
+    """Options of which none of larger gain is as cheap; returns how many there are."""
+    needed = costs.shape[0] - 1
     least = math.inf
     for gain in range(needed, 0, -1):
         if costs[gain] >= least:

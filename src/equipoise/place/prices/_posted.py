@@ -131,10 +131,8 @@ def trials(run: Execution, policy: PDORS | None, pasts: Sequence[Workload]) -> C
 
     def score(prices: Prices) -> Trial:
         assert policy is not None, "replay_key says so before"
-        runs = [
-            simulate(run.cluster, past, replace(policy, prices=prices, replan=0), slots=run.slots, horizon=horizon)
-            for past in pasts
-        ]
+        used = replace(policy, prices=prices, replan=0)
+        runs = [simulate(run.cluster, past, used, slots=run.slots, horizon=horizon, pace=run.pace) for past in pasts]
         return Trial(prices, sum(run.utility for run in runs), sum(run.completed for run in runs))
 
     return score

@@ -52,7 +52,7 @@ class Bid:
 
     def trials(self, run: Execution, policy: PDORS | None) -> list[Trial]:
         """Every candidate and its score; made once for a cluster and a horizon."""
-        key = (replay_key(policy), run.cluster, run.slots, run.horizon)
+        key = (replay_key(policy), run.cluster, run.slots, run.horizon, run.pace)
         if key not in self._found:
             pasts = history_of(self.history, self.name)
             pooled = pasts[: max(1, LARGEST // len(pasts[0]))]

@@ -47,7 +47,7 @@ class Replay:
 
     def trials(self, run: Execution, policy: PDORS | None) -> list[Trial]:
         """Every candidate and its score, in the order tried; made once for a cluster and a horizon."""
-        key = (replay_key(policy), run.cluster, run.slots, run.horizon)
+        key = (replay_key(policy), run.cluster, run.slots, run.horizon, run.pace)
         if key not in self._found:
             self._found[key] = list(self._search(run, policy))
         return list(self._found[key])

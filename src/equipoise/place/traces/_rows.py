@@ -15,10 +15,10 @@ from typing import NamedTuple, TextIO, TypeVar, cast
 import numpy as np
 
 from equipoise import units
-from equipoise.errors import InputError, whole_number
+from equipoise.errors import InputError, unknown_name, whole_number
 from equipoise.kernels import Floats
-from equipoise.place.job import Deadline, Demand, Job, Sigmoid, Skipped, Workload
-from equipoise.place.spec import OWN, TRACES
+from equipoise.place.job import Deadline, Demand, Job, Sigmoid, Skipped, Unstated, Utility, Workload
+from equipoise.place.spec import DRAWN, OWN, TRACES, WORTHS
 
 C = TypeVar("C")
 M = TypeVar("M")
@@ -47,7 +47,9 @@ class TraceRow:
     worker: Demand = field(default_factory=lambda: GPU_WORKER)
     together: bool | None = None  # at that width its workers were on one machine; None: if it has GPUs enough
     communicates: bool = True  # has gradients to exchange; the profile is drawn
-    due: float | None = None  # seconds after submission by which it is worth 1; None: the utility is drawn
+    actual: float = 1.0  # what it really took over `duration`, where that is only what it stated
+    user: str = ""
+    due: float | None = None  # seconds after submission by which it is worth 1; None: the trace states no worth
     rigid: bool = False  # never wider than it asked for, whatever the elasticity
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -75,9 +77,18 @@ class Mapped:
     elasticity: float
     sized: bool
     gpus: int
+    drawn: bool  # utilities are; else nothing is stated
 
     @classmethod
-    def of(cls, slot: object, seed: int, elasticity: float, sized: bool, gpus_per_machine: int = WIDEST) -> Mapped:
+    def of(
+        cls,
+        slot: object,
+        seed: int,
+        elasticity: float,
+        sized: bool,
+        gpus_per_machine: int = WIDEST,
+        worth: str = WORTHS[0],
+    ) -> Mapped:
         """Checked settings."""
         length = units.seconds(slot, "slot")
         if not length > 0:
@@ -89,7 +100,9 @@ class Mapped:
                 code="elasticity.range",
             )
         gpus = whole_number(gpus_per_machine, "gpus_per_machine")
-        return cls(length, seed, float(elasticity), bool(sized), gpus)
+        if worth not in WORTHS:
+            raise unknown_name("worth", str(worth), WORTHS)
+        return cls(length, seed, float(elasticity), bool(sized), gpus, worth == DRAWN)
 
     def read(
         self,
@@ -115,10 +128,10 @@ class Mapped:
         draws = np.random.default_rng([self.seed, 5]).random((max(row.line for row in rows) + 1, DRAWS + 1))
         jobs = [self._job(row, int((row.submit - origin) // self.slot), model, draws[row.line]) for row in rows]
         start = datetime.fromtimestamp(origin, UTC).replace(tzinfo=None).isoformat() if calendar else ""
-        drawn = any(row.due is None for row in rows)
-        worth = (
-            model.describe(self.seed) if drawn else f"seed {self.seed}; utilities: 1 by the trace's deadline, 0 later"
-        )
+        if all(row.due is not None for row in rows):
+            worth = f"seed {self.seed}; utilities: 1 by the trace's deadline, 0 later"
+        else:
+            worth = model.describe(self.seed) if self.drawn else f"seed {self.seed}; the trace states no worth"
         return Workload(tuple(jobs), self.slot, source, worth + PROFILED, tuple(skipped), start)
 
     def _job(self, row: TraceRow, arrival: int, model: UtilityModel, u: Floats) -> Job:
@@ -143,18 +156,22 @@ class Mapped:
             batch=batch,
             time_per_sample=tau,
             worker=row.worker,
-            utility=model(row.duration, row.gpu_hours, u[:DRAWS]) if row.due is None else self._deadline(row.due),
+            utility=self._utility(row, model, u),
             gradient=gradient,
             inside=inside,
             between=between,
             requested=row.width,
             most=most,
+            actual=row.actual,
+            user=row.user,
             tags=tags,
         )
 
-    def _deadline(self, seconds: float) -> Deadline:
-        """Worth 1 within so many seconds of arrival; slot 0 after arrival is the first that counts."""
-        return Deadline(1.0, max(0, math.ceil(seconds / self.slot) - 1))
+    def _utility(self, row: TraceRow, model: UtilityModel, u: Floats) -> Utility:
+        """1 by the trace's own deadline, of which slot 0 after arrival is the first that counts; else drawn, or unstated."""
+        if row.due is not None:
+            return Deadline(1.0, max(0, math.ceil(row.due / self.slot) - 1))
+        return model(row.duration, row.gpu_hours, u[:DRAWS]) if self.drawn else Unstated()
 
 
 def columns(first_lines: Sequence[str]) -> set[str]:

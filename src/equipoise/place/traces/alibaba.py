@@ -25,13 +25,15 @@ def matches(first_lines: Sequence[str]) -> bool:
     return {"creation_time", "gpu_milli"} <= rows.columns(first_lines)
 
 
-def alibaba(path: str | Path, *, slot: str | float = "10m", seed: int = 0, sized_utility: bool = True) -> Workload:
+def alibaba(
+    path: str | Path, *, slot: str | float = "10m", seed: int = 0, sized_utility: bool = True, worth: str = "none"
+) -> Workload:
     """A job of one worker for each pod that was scheduled, lasting from then to its deletion; it arrives when created.
 
     A pod has all its GPUs, or a share of one, on one machine; pods without GPUs are kept. Which model of GPU a pod
     wanted is a tag, not a demand. Slot 0 is the trace's own zero. The parameters are those of `philly`.
     """
-    mapped = Mapped.of(slot, seed, 1, sized_utility)
+    mapped = Mapped.of(slot, seed, 1, sized_utility, worth=worth)
     names: set[str] = set()
     entries = rows.table(path, COLUMNS, EXPECTED)
     return mapped.read(path, entries, lambda line, cells: _row(line, cells, names), calendar=False)

@@ -31,13 +31,14 @@ def gavel(
     elasticity: float = 1,
     gpus_per_machine: int = 8,
     sized_utility: bool = True,
+    worth: str = "none",
 ) -> Workload:
     """All-reduce jobs whose duration is the trace's steps over the type's steps per second (`RATES`).
 
     Shockwave's 12 columns say the duration, which is taken as it stands: no job changes its batch size here.
     Slot 0 is the trace's own zero. The parameters are those of `philly`.
     """
-    mapped = Mapped.of(slot, seed, elasticity, sized_utility, gpus_per_machine)
+    mapped = Mapped.of(slot, seed, elasticity, sized_utility, gpus_per_machine, worth=worth)
     lines = enumerate((text.rstrip("\r\n") for text in rows.opened(path, EXPECTED)), start=1)
     return mapped.read(path, ((line, text.split("\t")) for line, text in lines if text), _row, calendar=False)
 

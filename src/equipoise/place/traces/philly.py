@@ -28,11 +28,12 @@ def philly(
     elasticity: float = 1,
     gpus_per_machine: int = 8,
     sized_utility: bool = True,
+    worth: str = "none",
 ) -> Workload:
     """All-reduce jobs that take, at the width they asked for, exactly the time they took.
 
     Slot 0 starts at midnight of the first day (times as in the file), so days and weeks are whole numbers of slots.
-    The trace says neither model nor worth: a measured profile and a utility are drawn by `seed`.
+    The trace says neither model nor worth: a measured profile is drawn by `seed`, a utility too where `worth` is "drawn".
 
     Parameters
     ----------
@@ -41,15 +42,17 @@ def philly(
     slot
         Length of a slot: "10m", or seconds.
     seed
-        Draws profiles and utilities.
+        Of what is drawn.
     elasticity
         A job runs on at most so many times the GPUs it asked for.
     gpus_per_machine
         GPUs of a machine of the trace: jobs that asked for more ran on several.
     sized_utility
-        Whether a utility grows with the job's GPU time.
+        Whether a drawn utility grows with the job's GPU time.
+    worth
+        "none": nothing is stated. "drawn": utilities are synthesised.
     """
-    mapped = Mapped.of(slot, seed, elasticity, sized_utility, gpus_per_machine)
+    mapped = Mapped.of(slot, seed, elasticity, sized_utility, gpus_per_machine, worth=worth)
     return mapped.read(path, rows.table(path, COLUMNS, EXPECTED), _row, calendar=True)
 
 

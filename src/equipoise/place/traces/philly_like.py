@@ -34,6 +34,7 @@ def philly_like(
     elasticity: float = 1,
     gpus_per_machine: int = 8,
     sized_utility: bool = True,
+    worth: str = "none",
 ) -> Workload:
     """Jobs drawn like those of Philly, from a Monday's midnight on; the same for the same arguments.
 
@@ -43,10 +44,10 @@ def philly_like(
         How many.
     days
         Over so many days.
-    seed, slot, elasticity, gpus_per_machine, sized_utility
+    seed, slot, elasticity, gpus_per_machine, sized_utility, worth
         As for `philly`.
     """
-    mapped = Mapped.of(slot, seed, elasticity, sized_utility, gpus_per_machine)
+    mapped = Mapped.of(slot, seed, elasticity, sized_utility, gpus_per_machine, worth=worth)
     jobs, days = whole_number(jobs, "philly_like: jobs"), whole_number(days, "philly_like: days")
     rng = np.random.default_rng([seed, jobs, days])
     widths = rng.choice(list(GPUS), jobs, p=_shares(list(GPUS.values())))

@@ -26,6 +26,7 @@ def sia(
     elasticity: float = 1,
     gpus_per_machine: int = 8,
     sized_utility: bool = True,
+    worth: str = "none",
 ) -> Workload:
     """All-reduce jobs of `num_replicas` GPUs; slot 0 is the trace's own zero.
 
@@ -33,7 +34,7 @@ def sia(
     trace. A row is a job if a column `duration` says how many seconds it takes on `num_replicas` GPUs, and is skipped
     otherwise. `batch_size` is not used. The parameters are those of `philly`.
     """
-    mapped = Mapped.of(slot, seed, elasticity, sized_utility, gpus_per_machine)
+    mapped = Mapped.of(slot, seed, elasticity, sized_utility, gpus_per_machine, worth=worth)
     return mapped.read(path, rows.table(path, COLUMNS, EXPECTED), _row, calendar=False)
 
 

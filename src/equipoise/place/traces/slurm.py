@@ -16,9 +16,10 @@ alias = "sacct"  # the command that writes it: `admin shadow --format` takes thi
 COLUMNS = ("jobid", "submit")
 EXPECTED = (
     "the output of: sacct --allusers --parsable2 "
-    "--format=JobID,Submit,Start,End,ElapsedRaw,AllocTRES,ReqTRES,NCPUS,NNodes,State,Partition"
+    "--format=JobID,User,Submit,Start,End,ElapsedRaw,Timelimit,AllocTRES,ReqTRES,NCPUS,NNodes,State,Partition"
 )
 LENGTHS = ({"elapsedraw"}, {"elapsed"}, {"start", "end"})  # columns that tell how long a job ran
+UNLIMITED = ("", "unlimited", "partition_limit")  # limits that say nothing of the job
 NOT_YET = ("pending", "requeued", "resv_del_hold", "suspended")
 ELAPSED = re.compile(r"^(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9})(?:\.\d{1,9})?$", re.ASCII)
 MEMORY = re.compile(r"^(\d{1,18}(?:\.\d{1,18})?)([KMGTP]?)[nc]?$", re.ASCII)
@@ -32,18 +33,25 @@ def matches(first_lines: Sequence[str]) -> bool:
 
 
 def slurm(
-    path: str | Path, *, slot: str | float = "10m", seed: int = 0, elasticity: float = 1, sized_utility: bool = True
+    path: str | Path,
+    *,
+    slot: str | float = "10m",
+    seed: int = 0,
+    elasticity: float = 1,
+    sized_utility: bool = True,
+    worth: str = "none",
 ) -> Workload:
     """Jobs that ran, whatever their end: one worker per GPU, or without GPUs one per node; never wider than asked.
 
     A worker has its share of the job's CPUs and memory. Slot 0 starts at midnight of the first day. Steps (123.batch)
-    belong to their job: they are left out, and the note says how many. The parameters are those of `philly`.
+    belong to their job: they are left out, and the note says how many. A job states its Timelimit, and really took Elapsed
+    (`Job.actual`); one without a limit states what it took, and the note counts them. The parameters are those of `philly`.
     """
-    mapped = Mapped.of(slot, seed, elasticity, sized_utility)
+    mapped = Mapped.of(slot, seed, elasticity, sized_utility, worth=worth)
     found: list[TraceRow] = []
     skipped: list[Skipped] = []
     names: set[str] = set()
-    steps = 0
+    steps, unlimited = 0, 0
     for line, cells in rows.table(path, COLUMNS, EXPECTED, delimiter="|"):
         try:
             if cells is None:
@@ -54,10 +62,22 @@ def slurm(
                 steps += 1
                 continue
             found.append(_row(line, cells, names))
+            unlimited += _limit(cells) is None
         except Unmappable as reason:
             skipped.append(Skipped(line, str(reason)))
     workload = mapped.workload(found, skipped, str(path), calendar=True)
-    return replace(workload, note=f"{workload.note}; {steps} job steps left out") if steps else workload
+    said = [f"{unlimited:,} of {len(found):,} jobs have no Timelimit, and state what they took"] if unlimited else []
+    said += [f"{steps} job steps left out"] if steps else []
+    return replace(workload, note="; ".join([workload.note, *said]))
+
+
+def _limit(cells: dict[str, str]) -> float | None:
+    """Seconds that the job stated; None where it stated none."""
+    minutes, text = cells.get("timelimitraw", "").strip(), cells.get("timelimit", "").strip()
+    if (minutes or text).lower() in UNLIMITED:
+        return None
+    seconds = 60.0 * rows.number(minutes, "TimelimitRaw") if minutes else elapsed(text, "Timelimit")
+    return rows.lasting(str(seconds), "Timelimit")
 
 
 def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
@@ -75,11 +95,16 @@ def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
     if memory > width * MOST_MEMORY:
         raise Unmappable(f"memory is {tres['mem']}; more than 8 TiB a worker is a slip")
     share = {"gpu": 1000 if gpus else 0, "cpu": -(-cpus * 1000 // width), "memory": -(-memory * 1000 // width)}
+    stated = _limit(cells) or seconds
+    if cells.get("state", "").strip().upper() == "TIMEOUT":  # killed at its limit, some seconds late
+        seconds = stated
     return TraceRow(
         line=line,
         id=rows.unique(f"slurm-{cells['jobid'].strip()}", line, names),
         submit=submit,
-        duration=seconds,
+        duration=stated,
+        actual=seconds / stated,
+        user=cells.get("user", "").strip(),
         width=width,
         worker=Demand({r: amount for r, amount in share.items() if amount}),
         together=nodes == 1,
@@ -106,11 +131,11 @@ def _duration(cells: dict[str, str]) -> float:
     raise Unmappable("duration is missing")
 
 
-def elapsed(text: str) -> int:
+def elapsed(text: str, what: str = "Elapsed") -> int:
     """Seconds of "1-02:03:04", "02:03:04" or "03:04"."""
     found = ELAPSED.match(text.strip())
     if found is None:
-        raise Unmappable(f"Elapsed is {text.strip()!r}; expected a time such as 1-02:03:04")
+        raise Unmappable(f"{what} is {text.strip()!r}; expected a time such as 1-02:03:04")
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
     return days * 86400 + hours * 3600 + minutes * 60 + seconds
 

@@ -34,6 +34,7 @@ def swf(
     seed: int = 0,
     processors_per_worker: int = 1,
     sized_utility: bool = True,
+    worth: str = "none",
 ) -> Workload:
     """Jobs of CPUs alone, never wider than asked, without communication: processors allocated, or else requested.
 
@@ -42,12 +43,12 @@ def swf(
 
     Parameters
     ----------
-    path, slot, seed, sized_utility
+    path, slot, seed, sized_utility, worth
         As for `philly`.
     processors_per_worker
         CPUs of a worker: those of a node, say, for jobs of thousands.
     """
-    mapped = Mapped.of(slot, seed, 1, sized_utility)
+    mapped = Mapped.of(slot, seed, 1, sized_utility, worth=worth)
     per = whole_number(processors_per_worker, "processors_per_worker")
     start = 0
 

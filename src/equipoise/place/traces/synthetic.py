@@ -9,7 +9,7 @@ import numpy as np
 from equipoise.errors import InputError, unknown_name, whole_number
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Demand, Job, Sigmoid, Workload
-from equipoise.place.planner.job_arrays import arrays_of, most_together
+from equipoise.place.planner.job_arrays import alone, arrays_of
 from equipoise.place.traces._rows import MIDDLE_RANGE, VALUE_RANGE, steepness
 
 SLOT = 3600.0  # seconds
@@ -91,7 +91,7 @@ def synthetic(jobs: int, *, seed: int, slots: int, small: bool = False, arrivals
 
 def fastest(job: Job) -> float:
     """Slots the job needs with all the machines it could use: on one of them, or F workers over many."""
-    width = most_together(arrays_of(job, ONE), ONE.capacity)
+    width, _ = alone(arrays_of(job, ONE), ONE)
     inside = job.rate(width, together=True) if width else 0.0
     return job.work / max(inside, job.rate(job.widest, together=False))
 

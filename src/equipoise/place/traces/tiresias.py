@@ -29,9 +29,10 @@ def tiresias(
     elasticity: float = 1,
     gpus_per_machine: int = 4,
     sized_utility: bool = True,
+    worth: str = "none",
 ) -> Workload:
     """All-reduce jobs; slot 0 is the trace's own zero and lasts a minute. The parameters are those of `philly`."""
-    mapped = Mapped.of(slot, seed, elasticity, sized_utility, gpus_per_machine)
+    mapped = Mapped.of(slot, seed, elasticity, sized_utility, gpus_per_machine, worth=worth)
     return mapped.read(path, rows.table(path, COLUMNS, EXPECTED), _row, calendar=False)
 
 

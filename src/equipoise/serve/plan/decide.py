@@ -15,7 +15,7 @@ from equipoise.place.execution import ADMITTED, PENDING, REFUSED, carry_out
 from equipoise.place.job_spec import JobSpec, machine_from, plain_job, plain_machine
 from equipoise.place.planner import NO_CELLS
 from equipoise.place.planner.job_arrays import arrays_of
-from equipoise.place.planner.packing import MACHINE, ROUNDING, SLOT, WORKERS
+from equipoise.place.planner.packing import MACHINE, ROUNDING, SLOT, works
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan.events import Body, Event
 from equipoise.serve.plan.machines import DOWN, UP, Machines
@@ -131,10 +131,7 @@ class Scheduler(Planning):
     def _gain_now(self, held: Held) -> float:
         """Samples by the rate law in this slot."""
         here = held.cells[held.cells[:, SLOT] == self.state.now] if len(held.cells) else NO_CELLS
-        if not len(here):
-            return 0.0
-        width = int(here[:, WORKERS].sum())
-        return float(held.shape.together[width] if len(here) == 1 else held.shape.apart[width])
+        return works(here, 0, len(here), held.shape)
 
     def _on_time(self, held: Held) -> bool:
         left, enough = held.left / held.pace, ROUNDING * held.job.work / held.pace

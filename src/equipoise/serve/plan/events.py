@@ -37,6 +37,7 @@ class MachinesData(TypedDict):
     machines: list[Body]
     inside: float
     between: float
+    across: NotRequired[float | None]
     status: list[str]
     window: int
     base: list[float]

@@ -8,7 +8,7 @@ import math
 from equipoise.document import plain
 from equipoise.place.execution import ADMITTED, BEYOND_HORIZON, INFEASIBLE_ALONE
 from equipoise.place.explain import fits_one, prices_met, quickest, schedule_of
-from equipoise.place.explanation import least_change, missing
+from equipoise.place.explanation import changes_of, missing, ways_of
 from equipoise.place.job import Deadline, Job
 from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.serve.plan.decide import Scheduler, Wanted
@@ -20,21 +20,26 @@ HOPELESS = (INFEASIBLE_ALONE, BEYOND_HORIZON)
 
 
 def explanation(scheduler: Scheduler, held: Held) -> Body:
-    """Prices met, the best schedule though it may not pay, the first start and finish with room, the least change."""
+    """Prices met, the best schedule though it may not pay, the first start and finish with room, what to change."""
     state, job, shape = scheduler.state, held.job, held.shape
     planner, start, end = state.machines.planner, scheduler.first, scheduler.deadline(job.arrival)
     first = next((t for t in range(start, end) if fits_one(planner, t, shape)), None)
     soonest = quickest(planner, shape, held.left / held.pace, start, end)
     plan = scheduler.best(held, above=-math.inf)[1]
     pays = plan is not None and plan.payoff > 0.0 and not scheduler.hopeless(held)
-    smaller = None if pays else least_change(job, state.cluster, lambda form: _taken(scheduler, held, form))
+    ways = [] if pays else ways_of(job, state.cluster, end - start)
+    changes = [
+        dataclasses.asdict(one)
+        for one in changes_of(ways, lambda form: _taken(scheduler, held, job.but(**form.changes)))
+    ]
     lacking = missing(job, state.cluster) if state.alone(held) <= 0.0 else ()
     told: Body = {
         "earliest_start": first,
         "earliest_finish": soonest.last if soonest is not None else None,
         "prices": [dataclasses.asdict(p) for p in prices_met(planner, shape, plan, start, end)] if end > start else [],
         "best": dataclasses.asdict(schedule_of(plan, state.cluster)) if plan is not None else None,
-        "smaller": dataclasses.asdict(smaller) if smaller is not None else None,
+        "changes": changes,
+        "smaller": changes[0] if changes else None,  # its name in 0.1.0
         "missing": [dataclasses.asdict(one) for one in lacking],
         "slot": job.arrival,
         "horizon": end - 1,
@@ -96,8 +101,8 @@ def text(told: Body, state: str, reason: str, *, since: str = "", would: bool = 
             lines.append(
                 f"A first worker would have found room in slot {told['earliest_start']}, all of them too late."
             )
-    if told["smaller"] is not None:
-        lines.append(f"It would have been promised with {told['smaller']['words']}.")
+    if told["changes"]:
+        lines.append(f"It would have been promised with {' or '.join(one['words'] for one in told['changes'])}.")
     return "\n".join(lines)
 
 

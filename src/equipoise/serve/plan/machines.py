@@ -89,7 +89,7 @@ class Machines:
     def grown(self, machine: Machine) -> Cluster:
         """The cluster with more machines, after all others; refused when a name is taken."""
         old = self.cluster
-        cluster = Cluster((*old.machines, machine), old.inside, old.between)
+        cluster = Cluster((*old.machines, machine), old.inside, old.between, old.across)
         taken = machine.name if machine.name in {m.name for m in old.machines} else ""
         taken = taken or next((name for name in cluster.names[old.size :] if name in self._index), "")
         if taken:
@@ -183,7 +183,7 @@ class Machines:
     def plain(self) -> MachinesData:
         """Plain values from which `restored` makes equal machines, but for what jobs hold."""
         cluster = self.cluster
-        return {
+        told: MachinesData = {
             "machines": [plain_machine(m) for m in cluster.machines],
             "inside": cluster.inside,
             "between": cluster.between,
@@ -192,11 +192,14 @@ class Machines:
             "base": self.base.tolist(),
             "growth": self.growth.tolist(),
         }
+        if cluster.across is not None:
+            told["across"] = cluster.across
+        return told
 
     @classmethod
     def restored(cls, plain: MachinesData, now: int) -> Machines:
         machines = tuple(machine_from(values) for values in plain["machines"])
-        cluster = Cluster(machines, plain["inside"], plain["between"])
+        cluster = Cluster(machines, plain["inside"], plain["between"], plain.get("across"))
         made = cls(cluster, plain["window"], np.array(plain["base"]), np.array(plain["growth"]), now)
         made.status = list(plain["status"])
         return made

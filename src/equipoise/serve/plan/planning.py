@@ -83,7 +83,7 @@ def free_from(limit: Ints, used: Ints, shape: JobArrays, first: int) -> int:
 
 def narrowed(shape: JobArrays, most: int) -> JobArrays:
     """The same job with at most so many workers at once."""
-    return shape._replace(together=shape.together[: most + 1], apart=shape.apart[: most + 1])
+    return shape._replace(together=shape.together[:, : most + 1].copy(), apart=shape.apart[:, : most + 1].copy())
 
 
 class Backfill:
@@ -355,7 +355,7 @@ class Planning:
         shape, width, total = held.shape, width_of(held), self.state.cluster.total
         need = width * shape.worker + servers_for(width, shape.per_server) * shape.server
         held.share = float(np.max(need[total > 0] / total[total > 0])) or 1.0
-        held.speed = float(shape.together[width])
+        held.speed = float(shape.together[:, width].max())
 
 
 def width_of(held: Held) -> int:

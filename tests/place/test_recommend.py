@@ -1,0 +1,136 @@
+"""Which policy is recommended: the rule by hand, and that it sees the past alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from equipoise.errors import InputError
+from equipoise.place import Cluster, Deadline, Job, Machine, PlaceSpec, Workload, placers, write_jobs
+from equipoise.place.execution import Execution
+from equipoise.place.recommend import candidates, parts, ranked, recommend
+from refusals import refused
+
+ONE_GPU = Cluster((Machine({"gpu": 1}),))
+
+
+def row(slowdown: float, utility: float, done: int, soon: int, promised: int = 0, broken: int = 0) -> dict[str, Any]:
+    told = {"mean_slowdown": slowdown, "utility": utility, "completed": done, "in_time": soon}
+    return told | {"promised_on_arrival": promised, "broken_by_us": broken}
+
+
+@pytest.mark.parametrize(
+    ("nothing", "rows", "first"),
+    [
+        (True, {"a": row(2.0, 50, 9, 9), "b": row(1.9, 10, 5, 5)}, "b"),  # the least slowdown, whatever was earned
+        (False, {"a": row(2.0, 50, 5, 5), "b": row(1.9, 10, 9, 9)}, "a"),  # the most utility, whatever was done
+        (True, {"a": row(2.0, 0, 8, 9), "b": row(2.01, 0, 9, 1)}, "b"),  # within 1 %: most done
+        (True, {"a": row(2.0, 0, 8, 9), "b": row(2.03, 0, 9, 9)}, "a"),  # not within 1 %
+        (False, {"a": row(1, 100, 8, 6), "b": row(1, 99.5, 8, 7)}, "b"),  # then most in time
+        (False, {"a": row(1, 100, 8, 6, 2), "b": row(1, 99.5, 8, 6, 3)}, "b"),  # then most promised on arrival
+        (False, {"a": row(1, 100, 8, 6, broken=1), "b": row(1, 50, 8, 6)}, "b"),  # who breaks promises is out
+    ],
+)
+def test_the_rule(nothing: bool, rows: dict[str, Any], first: str) -> None:
+    assert ranked(rows, nothing)[0] == first
+
+
+def jobs(count: int, long: float = 4.0, **more: Any) -> Workload:
+    """On one GPU, by turns a long job and a short one, at once."""
+    works = [(long, 1.0)[k % 2] for k in range(count)]
+    return Workload(tuple(Job(f"j{k}", 6 * (k // 2), work, 1, 1.0, {"gpu": 1}, **more) for k, work in enumerate(works)))
+
+
+class Refuses:
+    """A placer that cannot run here."""
+
+    label, colour = "Refuses", "#123456"
+
+    def start(self, run: Execution, seed: int) -> Any:
+        raise InputError("not on this cluster")
+
+
+def test_the_best_for_the_past_is_recommended_and_who_cannot_run_is_left_out() -> None:
+    """FIFO makes every short job wait 4 slots: slowdowns 1 and 5; SRTF 5 / 4 and 1."""
+    given = {"fifo": placers.FIFO(), "no": Refuses(), "srtf": placers.SRTF()}
+    found = recommend(ONE_GPU, jobs(6), given, horizon=20)
+    assert (found.name, found.label) == ("srtf", "SRTF")
+    assert [one["mean_slowdown"] for one in found.rows] == pytest.approx([3.0, 1.125])
+    for words in ("SRTF: on 6 past jobs", "1.12", "FIFO 3", "cannot run here: Refuses"):
+        assert words in found.why
+    assert found.unable == {"Refuses": "not on this cluster"}
+    with refused("policies.none"):
+        recommend(ONE_GPU, jobs(6), {"no": Refuses()}, horizon=20)
+
+
+def test_deadlines_decide_where_they_are_stated() -> None:
+    """Worth 1 within 4 slots: FIFO meets the long ones, SRTF the short ones and no long one; worth 9 for those of FIFO."""
+    past = jobs(6, utility=Deadline(1, 3))
+    worth = past.jobs[0].but(utility=Deadline(9, 3)), *past.jobs[1:]
+    found = recommend(ONE_GPU, Workload(worth), {"srtf": placers.SRTF(), "fifo": placers.FIFO()}, horizon=20)
+    assert found.name == "fifo"
+
+
+def test_the_busiest_stretch_is_replayed_and_a_tenth_of_it_calibrated_on() -> None:
+    """Of 2,000 jobs, two every 6 slots, those of slots 1200 to 2399 come twice as fast: 800 of them, and 200 around."""
+    slow = jobs(2000)
+    past = Workload(
+        tuple(job.but(arrival=(job.arrival + 1200) // 2 if 1200 <= job.arrival < 3600 else job.arrival) for job in slow)
+    )
+    early, late = parts([past])
+    assert (len(late), len(early)) == (1000, 200)
+    assert late[-1].arrival - late[0].arrival < 1200 + 6 * 100 + 6
+    assert early[-1].arrival - early[0].arrival <= 3 * 100
+    assert late[0].arrival == early[0].arrival == 0
+    assert parts([slow, jobs(8), jobs(4)]) == (jobs(8), jobs(4))
+    assert parts([jobs(8)]) == (jobs(8), jobs(8))
+
+
+def settings(folder: Path, workload: Workload, **more: Any) -> PlaceSpec:
+    write_jobs(workload, folder / "jobs.yaml")
+    (folder / "cluster.yaml").write_text("machines: [{name: m, capacity: {gpu: 1}}]\n")
+    given = {"jobs": str(folder / "jobs.yaml"), "cluster": str(folder / "cluster.yaml"), "horizon": 20, "bound": False}
+    return PlaceSpec(**(given | more))
+
+
+def test_without_a_policy_the_recommended_one_runs_beside_a_few(tmp_path: Path) -> None:
+    """SRTF on the first quarter; the jobs that are scored may be anything: the sentence stays the same."""
+    scene = settings(tmp_path, jobs(16)).build()
+    assert scene.recommended is not None and scene.recommended.name == "srtf"
+    assert [placer.label for placer in scene.placers] == ["SRTF", "EASY", "FIFO"]
+    other = Workload((*jobs(16).jobs[:6], *(job.but(work=1.0) for job in jobs(16).jobs[6:])))
+    again = settings(tmp_path, other).build().recommended
+    assert again is not None and (again.why, again.rows) == (scene.recommended.why, scene.recommended.rows)
+    assert scene.compare().document().result["recommended"]["policy"] == "SRTF"
+
+
+def test_named_policies_ask_history_only_if_told_to(tmp_path: Path) -> None:
+    """--policy fifo replays nothing and scores every job; --recommend tells, and changes nothing else."""
+    alone = settings(tmp_path, jobs(16), policy="fifo").build()
+    assert (alone.recommended, len(alone.jobs)) == (None, 16)
+    told = settings(tmp_path, jobs(16), policy="fifo", recommend=True).build()
+    assert told.recommended is not None and told.recommended.name == "srtf"
+    assert [placer.label for placer in told.placers] == ["FIFO"]
+
+
+def test_without_a_past_the_usual_one_is_taken(tmp_path: Path) -> None:
+    """All jobs come at once, so that none is history; every one is scored."""
+    scene = settings(tmp_path, jobs(2)).build()
+    assert scene.recommended is not None and not scene.recommended.rows
+    assert scene.recommended.label == scene.placers[0].label
+    assert len(scene.jobs) == 2
+
+
+def test_a_config_of_the_first_release_plays_all_policies(tmp_path: Path) -> None:
+    """Without a version, as 0.1.0 wrote it; today's default is another."""
+    (tmp_path / "old.yaml").write_text("draw: 4\n")
+    assert {"pdors", "srtf", "fifo", "las"} <= set(PlaceSpec.from_yaml(tmp_path / "old.yaml").policy)
+    assert {"srtf", "elasticflow:priced"} <= set(candidates())
+    assert [name for name in candidates() if name not in candidates(calendar=True)] == [
+        "elasticflow",
+        "elasticflow:priced",
+    ]
+    assert "sia" not in candidates()
+    assert PlaceSpec().policy == ["recommended"]
