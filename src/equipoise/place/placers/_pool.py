@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.kernels import Floats, Ints, kernel
-from equipoise.place.cluster import Cluster
+from equipoise.place.cluster import Cluster, is_device
 from equipoise.place.planner.job_arrays import JobArrays, fits_together, servers_for
+from equipoise.units import MILLI
 
 SHARES = 8  # units of a GPU where some job asks for less than one
 PARTS = 64  # units of a machine without GPUs
@@ -33,33 +34,49 @@ class Levels(NamedTuple):
 class Pool(NamedTuple):
     """Machines that one plan may use: in each slot, units that are free for parts of 2**k units or larger."""
 
+    domain: int  # of the cluster: the machines' type
     machines: Ints  # ids
     units: Ints  # [machine in the pool]
     per_unit: Floats  # [r] milli-units that each unit has at least
-    full: Ints  # [k] units in parts of 2**k or larger, nothing taken
-    room: Ints  # [slot % window, k]
+    full: Ints  # [slot % window, k] units in parts of 2**k or larger, with nothing planned
+    room: Ints  # [slot % window, k] those that are free
 
 
 def pools_of(cluster: Cluster, window: int, shares: bool) -> list[Pool]:
-    """Machines with GPUs and those without are pools of their own."""
-    has = cluster.resources.index("gpu") if "gpu" in cluster.resources else -1
+    """Of each type of machines, those with GPUs and those without."""
+    has = next((r for r, name in enumerate(cluster.resources) if is_device(name)), -1)
     capacity = cluster.capacity
-    gpus = capacity[:, has] // 1000 if has >= 0 else np.zeros(len(capacity), dtype=np.int64)
+    gpus = capacity[:, has] // MILLI if has >= 0 else np.zeros(len(capacity), dtype=np.int64)
     found = []
-    for group in (gpus > 0, gpus == 0):
-        kinds = np.flatnonzero(group)
-        if not len(kinds):
-            continue
-        units = np.where(gpus > 0, gpus * (SHARES if shares else 1), PARTS)
-        per_unit = (capacity[kinds] / units[kinds, None]).min(axis=0)
-        machines = np.flatnonzero(group[cluster.type_of])
-        own = units[cluster.type_of[machines]]
-        full = np.array([((own >> k) << k).sum() for k in range(SIZES)], dtype=np.int64)
-        found.append(Pool(machines, own, per_unit, full, np.repeat(full[None], window, axis=0)))
+    for name in range(len(cluster.types)):
+        for group in (gpus > 0, gpus == 0):
+            entries = np.flatnonzero(group & (cluster.entry_types == name))
+            if len(entries):
+                units = np.where(gpus > 0, gpus * (SHARES if shares else 1), PARTS)
+                per_unit = (capacity[entries] / units[entries, None]).min(axis=0)
+                machines = np.flatnonzero(np.isin(cluster.type_of, entries))
+                domain = cluster.domains.index((cluster.types[name], None))
+                room = np.zeros((2, window, SIZES), dtype=np.int64)
+                found.append(Pool(domain, machines, units[cluster.type_of[machines]], per_unit, *room))
     return found
 
 
-def levels_of(arrays: JobArrays, pool: Pool, capacity: Ints, total: Floats, asked: int, widest: int) -> Levels:
+def usable(pool: Pool, capacity: Ints) -> Ints:
+    """Units of each machine of the pool, of what may be used of all machines."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        held = np.where(pool.per_unit > 0.0, capacity[pool.machines] / pool.per_unit + 1e-9, np.inf).min(axis=1)
+    return np.minimum(pool.units, held).astype(np.int64)
+
+
+def by_size(units: Ints) -> Ints:
+    """[k] the units in parts of 2**k or larger."""
+    sizes = np.arange(SIZES)
+    return np.asarray(((units[:, None] >> sizes) << sizes).sum(axis=0))
+
+
+def levels_of(
+    arrays: JobArrays, pool: Pool, full: Ints, capacity: Ints, total: Floats, asked: int, widest: int
+) -> Levels:
     """Powers of two up to the widest useful width, and the width asked for; over machines in equal parts."""
     keep = max(0.0, 1.0 - arrays.restart)
     most = max(fits_together(row, arrays.worker, arrays.server, arrays.per_server, widest) for row in capacity)
@@ -82,8 +99,8 @@ def levels_of(arrays: JobArrays, pool: Pool, capacity: Ints, total: Floats, aske
         if not units < 2.0 ** (SIZES - 1):
             continue
         size = max(0, int(np.ceil(units - 1e-9)) - 1).bit_length()
-        rate = float(arrays.together[width] if alone else arrays.apart[width]) * keep
-        if pool.full[size] >= parts << size and rate > 0.0 and (not rows or rate > rows[-1][3]):
+        rate = float((arrays.together if alone else arrays.apart)[pool.domain, width]) * keep
+        if full[size] >= parts << size and rate > 0.0 and (not rows or rate > rows[-1][3]):
             held = width * arrays.worker + servers_for(width, arrays.per_server) * arrays.server
             rows.append((width, size, parts, rate, float((held[total > 0] / total[total > 0]).max())))
     table = np.array(rows, dtype=float).reshape(-1, 5).T.copy()

@@ -56,13 +56,13 @@ class Priced:
         pasts = history_of(policy.history, policy.label)
         anchor = clearing(run, pasts)
         self.base = self.price = anchor * (self.searched() if policy.times is None else policy.times)
-        if run.slots is None and (run.worth_kind != DEADLINE).any():
+        if anchor > 0.0 and run.slots is None and (run.worth_kind != DEADLINE).any():
             self.load = LoadIndex(run, pasts[-1], anchor, run.horizon)
 
     def searched(self) -> float:
         """The multiple of the clearing price that earns most on history."""
         policy, run = self.session.policy, self.session.run
-        key = (run.cluster, run.slots, run.horizon, "price")
+        key = (run.cluster, run.slots, run.horizon, run.pace, "price")
         if key not in policy.found:
             pasts = history_of(policy.history, policy.label)
 

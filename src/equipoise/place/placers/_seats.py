@@ -21,11 +21,20 @@ class Due(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Samples per slot of all jobs in one row: `offset[j] + w` is job j with w workers."""
+    """Samples per slot of all jobs in one row: job j with w workers in a domain is at offset[j] + domain * stride[j] + w."""
 
     together: Floats
     apart: Floats
     offset: Ints
+    stride: Ints
+    domain: Ints  # [machine] that of its type
+
+
+@kernel
+def rate_at(rates: Rates, j: int, machine: int, width: int, alone: bool) -> float:
+    """Samples per slot on machines of one type."""
+    at = rates.offset[j] + rates.domain[machine] * rates.stride[j] + width
+    return float(rates.together[at] if alone else rates.apart[at])
 
 
 @kernel
@@ -34,8 +43,7 @@ def rate_of(rates: Rates, rows: Int32s, first: int, last: int) -> float:
     width = 0
     for k in range(first, last):
         width += rows[k, WORKERS]
-    at = rates.offset[rows[first, JOB]] + width
-    return float(rates.together[at] if last - first == 1 else rates.apart[at])
+    return rate_at(rates, rows[first, JOB], rows[first, MACHINE], width, last - first == 1)
 
 
 @kernel
@@ -140,7 +148,7 @@ def widen(rows: Int32s, jobs: JobTable, rates: Rates, free: Ints, was: Int32s, f
         )
         stays = last[j] == first[j] + 1 and was[first[j], MACHINE] == h and was[first[j], WORKERS] == w
         keep = 1.0 - jobs.restart[j] if stays else 1.0
-        if wide > w and rates.together[rates.offset[j] + wide] * keep > rates.together[rates.offset[j] + w]:
+        if wide > w and rate_at(rates, j, h, wide, True) * keep > rate_at(rates, j, h, w, True):
             rows[k, WORKERS], rows[k, SERVERS] = wide, servers_for(wide, jobs.per_server[j])
         take(free, jobs, j, one, 1)
 

@@ -85,7 +85,7 @@ class Waits:
     def learn(self) -> None:
         """Play history by the order alone, and see what became of the guesses."""
         policy, run = self.session.policy, self.session.run
-        key = (run.cluster, run.slots, run.horizon)
+        key = (run.cluster, run.slots, run.horizon, run.pace)
         if key not in policy.found:
             pasts = history_of(policy.history, policy.label)
             plays = [self.session.played(past, policy.undated()) for past in pasts]

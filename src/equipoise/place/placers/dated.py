@@ -15,13 +15,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from equipoise.kernels import Bools, Floats, Int32s, Ints
-from equipoise.place.execution import ADMITTED, INFEASIBLE_ALONE, NO_CAPACITY, PENDING, REFUSED, Execution
+from equipoise.place.cluster import is_device
+from equipoise.place.execution import ADMITTED, INFEASIBLE_ALONE, MACHINE_LOST, NO_CAPACITY, PENDING, REFUSED, Execution
 from equipoise.place.job import UNSTATED, Workload
-from equipoise.place.placers._pool import Levels, area, book, levels_of, needed, plan, pools_of
+from equipoise.place.placers._pool import Levels, area, book, by_size, levels_of, needed, plan, pools_of, usable
 from equipoise.place.placers._priced import Priced
 from equipoise.place.placers._seats import Due, LevelTable, Rates, grown, seat_all, seat_due, widen
 from equipoise.place.placers._slotwise import JOB, NO_SEATS, Slotwise, dominant
 from equipoise.place.placers._waits import Waits
+from equipoise.units import MILLI
 
 OFFERS = 4  # waiting jobs that have begun and are offered a date, each slot
 OVERTIME = 0.1  # of its stated work: what a job that should be done is thought to need yet
@@ -68,15 +70,17 @@ class DatedSession(Slotwise):
         super().__init__(run)
         self.policy = policy
         count, cluster = len(run.jobs), run.cluster
-        has = cluster.resources.index("gpu") if "gpu" in cluster.resources else -1
-        shares = has >= 0 and bool((self.jobs.worker[:, has] % 1000 != 0).any())
-        self.pools = pools_of(cluster, run.horizon, shares)
+        devices = [r for r, name in enumerate(cluster.resources) if is_device(name)]
+        self.pools = pools_of(cluster, run.horizon, bool((self.jobs.worker[:, devices] % MILLI != 0).any()))
+        self.whole = [by_size(pool.units) for pool in self.pools]
         self.share = np.array([dominant(self.jobs, j, max(1, int(w))) for j, w in enumerate(self.width)])
         self.own = np.maximum(run.work / self.speed, 1e-3)  # slots alone, at the width asked for
         self.rates = Rates(
-            np.concatenate([one.together for one in run.arrays] or [np.zeros(1)]),
-            np.concatenate([one.apart for one in run.arrays] or [np.zeros(1)]),
-            np.concatenate(([0], np.cumsum([len(one.together) for one in run.arrays])))[:-1].astype(np.int64),
+            np.concatenate([one.together.ravel() for one in run.arrays] or [np.zeros(1)]),
+            np.concatenate([one.apart.ravel() for one in run.arrays] or [np.zeros(1)]),
+            np.concatenate(([0], np.cumsum([one.together.size for one in run.arrays])))[:-1].astype(np.int64),
+            np.array([one.widest + 1 for one in run.arrays], dtype=np.int64),
+            self.jobs.whole[cluster.within.argmax(axis=0)],
         )
         self.levels: dict[object, Levels] = {}  # by all that they follow from
         self.level = [[self._levels(j, p) for p in range(len(self.pools))] for j in range(count)]
@@ -93,6 +97,8 @@ class DatedSession(Slotwise):
         self.begin, self.end = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         self.cells = np.empty((run.horizon + 1, 2), dtype=np.int64)
         self.seen = 0  # the slot that the pools stand at
+        self.known = len(run.known)  # windows of the calendar that the pools count
+        self.open(range(run.horizon))
         self.ran: Ints = np.empty(0, dtype=np.int64)
         self.stated = bool((run.worth_kind != UNSTATED).any())
         self.waits = Waits(self)
@@ -104,10 +110,15 @@ class DatedSession(Slotwise):
         from equipoise.place.simulate import simulate
 
         ended: list[DatedSession] = []
+
+        def watch(_: Execution, session: object, job: int) -> None:
+            assert isinstance(session, DatedSession)
+            ended[:] = [session]
+
         run = self.run
-        horizon = None if run.slots is not None else run.horizon
-        simulate(run.cluster, past, policy, slots=run.slots, horizon=horizon, watch=lambda _, s, __: ended.append(s))  # type: ignore[arg-type]
-        return ended[-1]
+        window = {"slots": run.slots, "horizon": None if run.slots is not None else run.horizon}
+        simulate(run.cluster, past, policy, **window, watch=watch, pace=run.pace)
+        return ended[0]
 
     def earned(self) -> float:
         """The worth of what is finished."""
@@ -122,7 +133,7 @@ class DatedSession(Slotwise):
         if key not in self.levels:
             kinds = np.unique(self.run.cluster.type_of[self.pools[p].machines])
             capacity, total = self.run.cluster.capacity[kinds], self.run.cluster.total
-            self.levels[key] = levels_of(arrays, self.pools[p], capacity, total, asked, wide)
+            self.levels[key] = levels_of(arrays, self.pools[p], self.whole[p], capacity, total, asked, wide)
         return self.levels[key]
 
     def levels_in(self, j: int, p: int) -> Levels:
@@ -132,16 +143,39 @@ class DatedSession(Slotwise):
 
     def tick(self) -> None:
         """Bring pools and plans to this slot."""
-        now = self.run.now
-        while self.seen < now:
-            for pool in self.pools:
-                pool.room[self.seen % len(pool.room)] = pool.full
-            self.seen += 1
+        run, now = self.run, self.run.now
+        if self.seen < now:
+            self.open(range(self.seen + run.horizon, now + run.horizon))
+            self.seen = now
         for j in self.ran.tolist():
             self.run.before(j)  # counts what it did
             if self.promised[j] and self.run.finish[j] < 0:
                 self.trim(j)
         self.ran = self.ran[:0]
+        if self.known < len(run.known):
+            self.known = len(run.known)
+            self.shrunk()
+
+    def open(self, slots: range) -> None:
+        """Slots come into view: what may be used in them is free."""
+        for p, pool in enumerate(self.pools):
+            for slot in slots:
+                capacity = self.run.capacity(slot)
+                pool.full[slot % self.run.horizon] = (
+                    self.whole[p] if capacity is self.run.full else by_size(usable(pool, capacity))
+                )
+                pool.room[slot % self.run.horizon] = pool.full[slot % self.run.horizon]
+
+    def shrunk(self) -> None:
+        """There is news of machines: all plans are made anew, in order of date; who finds no room is told so."""
+        self.open(range(self.run.now, self.run.now + self.run.horizon))
+        promised = sorted(self.plans, key=lambda j: (int(self.due[j]), j))
+        self.plans.clear()
+        for j in promised:
+            self.drop(j)
+            if not self.take(j, int(self.due[j])):
+                self.run.decide(j, PENDING, MACHINE_LOST)
+                self.again(j)
 
     def here(self) -> Ints:
         """Unfinished jobs that have arrived."""
@@ -165,7 +199,7 @@ class DatedSession(Slotwise):
         Where worth is stated as narrow as may be, and from now on; else at the width asked for if it can be, and late.
         """
         pool, levels = self.pools[p], self.level[j][p]
-        reserve = int((1.0 - part) * pool.full[0])
+        reserve = int((1.0 - part) * self.whole[p][0])
         asked = 0 if self.stated else min(int(np.searchsorted(levels.workers, self.width[j])), len(levels.rate) - 1)
         rows = 0
         for least in dict.fromkeys((max(asked, 0), 0)):
@@ -218,7 +252,6 @@ class DatedSession(Slotwise):
         """Plan a promised job that has no plan: to its date, else as soon as may be, else it waits."""
         if not any(due >= self.run.now and self.take(j, due) for due in (int(self.due[j]), self.run.deadline(j) - 1)):
             self.waiting[j] = None
-            self.run.decide(j, PENDING, NO_CAPACITY)
 
     def remake(self, j: int = -1, due: int = -1, most: float = 0.0) -> bool:
         """Plan all promises anew in order of date, with job j if that takes at most `most` (cluster x slots). If one finds
@@ -288,8 +321,9 @@ class DatedSession(Slotwise):
     def seated(self, order: Ints, free: Ints, held: Int32s) -> Int32s:
         """Seats in order, and wider on what is left."""
         widths = self.width
-        if not self.jobs.restart[order].any():
-            widths = grown(order, widths, self.table, self.run.work - self.run.done, int(self.pools[0].full[0]))
+        if len(self.pools) == 1 and not self.jobs.restart[order].any():
+            free_units = int(self.pools[0].full[self.run.now % self.run.horizon, 0])
+            widths = grown(order, widths, self.table, self.run.work - self.run.done, free_units)
         seats = (self.was, self.first, self.last)
         rows = seat_all(order, widths, self.jobs, self.rates, free, *seats, held, self.begin, self.end)
         widen(rows, self.jobs, self.rates, free, *seats)
@@ -311,7 +345,7 @@ class DatedSession(Slotwise):
         for p, pool in enumerate(self.pools):
             mine = np.array(sorted(row for row in rows if row[0] == p), dtype=np.int64).reshape(-1, 5).T.copy()
             units[:] = 0
-            units[pool.machines] = pool.units
+            units[pool.machines] = usable(pool, self.run.capacity(self.run.now))
             out = np.empty((int(mine[3].sum()), 4), dtype=np.int32)
             due = Due(mine[2], -mine[1], mine[3], mine[4])
             found.append(out[: seat_due(due, units, self.jobs, free, self.was, self.first, self.last, out)])
@@ -319,6 +353,12 @@ class DatedSession(Slotwise):
         starts = np.flatnonzero(np.diff(held[:, JOB], prepend=-1))
         self.begin[held[starts, JOB]], self.end[held[starts, JOB]] = starts, np.append(starts[1:], len(held))
         return held
+
+    def measured(self, job: int) -> None:
+        """What a job truly needs is known: its plan follows."""
+        self.tick()
+        if self.promised[job]:
+            self.trim(job)
 
     def finished(self, job: int) -> None:
         self.tick()
