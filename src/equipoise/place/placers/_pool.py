@@ -65,7 +65,7 @@ def usable(pool: Pool, capacity: Ints) -> Ints:
     """Units of each machine of the pool, of what may be used of all machines."""
     with np.errstate(divide="ignore", invalid="ignore"):
         held = np.where(pool.per_unit > 0.0, capacity[pool.machines] / pool.per_unit + 1e-9, np.inf).min(axis=1)
-    return np.minimum(pool.units, held).astype(np.int64)
+    return np.asarray(np.minimum(pool.units, held), dtype=np.int64)
 
 
 def by_size(units: Ints) -> Ints:

@@ -116,8 +116,8 @@ class DatedSession(Slotwise):
             ended[:] = [session]
 
         run = self.run
-        window = {"slots": run.slots, "horizon": None if run.slots is not None else run.horizon}
-        simulate(run.cluster, past, policy, **window, watch=watch, pace=run.pace)
+        horizon = None if run.slots is not None else run.horizon
+        simulate(run.cluster, past, policy, slots=run.slots, horizon=horizon, watch=watch, pace=run.pace)
         return ended[0]
 
     def earned(self) -> float:
