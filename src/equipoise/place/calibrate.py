@@ -40,7 +40,7 @@ def price_kinds(spec: PlaceSpec) -> list[str]:
 
 def needs_history(kind: str) -> bool:
     """Whether prices of this kind come from past jobs."""
-    return kind == PRICED or (kind in PRICES.names() and bool(PRICES.find(kind).facts.get("needs_history", True)))
+    return kind == PRICED or kind in PRICES.names() and bool(PRICES.find(kind).facts.get("needs_history", True))
 
 
 def _kind(spec: PricedSpec, choice: Choice, asked: str) -> str:

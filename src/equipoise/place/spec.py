@@ -301,11 +301,7 @@ def known_policy(name: str) -> str:
     plain, known = plain.removesuffix("-style"), placer_names()
     if plain not in known:
         raise unknown_name("policy", name.lower(), [*known, EVERY])
-    kinds = (
-        (*PRICES.names(), PLAIN)
-        if plain == "pdors"
-        else cast("Sequence[str]", PLACERS.find(plain).facts.get("kinds", ()))
-    )
+    kinds = (*PRICES.names(), PLAIN) if plain == "pdors" else cast("Sequence[str]", PLACERS.find(plain).facts.get("kinds", ()))
     if colon and not kinds:
         raise InputError(f"{name!r}: {plain} comes in no kinds, as pdors does: pdors:recalled")
     if colon and kind not in kinds:

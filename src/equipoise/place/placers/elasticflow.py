@@ -143,9 +143,7 @@ class ElasticFlowSession:
             block = self._block(j, w)
             if block > self.parts * machines:
                 break
-            rate = float(arrays.together[0, w] if block <= self.parts else arrays.apart[0, w]) * max(
-                0.0, 1.0 - arrays.restart
-            )
+            rate = float((arrays.together if block <= self.parts else arrays.apart)[0, w]) * max(0.0, 1.0 - arrays.restart)
             if rate > (found[-1][2] if found else 0.0):
                 found = [*(level for level in found if level[1] < block), (w, block, rate)]
         return found if self.policy.scaling else found[-1:]
@@ -305,7 +303,15 @@ def minimum_share(free: Ints, slots: int, need: float, levels: int, block: Ints,
 
 @kernel
 def in_order(
-    free: Ints, jobs: Ints, slots: Ints, need: Floats, levels: Ints, block: Ints, rate: Floats, strict: bool, plan: Ints
+    free: Ints,
+    jobs: Ints,
+    slots: Ints,
+    need: Floats,
+    levels: Ints,
+    block: Ints,
+    rate: Floats,
+    strict: bool,
+    plan: Ints,
 ) -> bool:
     """Give each job in turn its minimum share of what is free; whether all find theirs.
 
