@@ -10,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 
-from equipoise.place import Cluster, Deadline, Job, Linear, Machine, Sigmoid, Workload, placers, prices, simulate
+from equipoise.place import Cluster, Deadline, Job, Linear, Machine, Sigmoid, Unstated, Workload, placers, prices, simulate
 from equipoise.place.calendar import Calendar, Window
 from equipoise.place.simulate import Placer, Result
 
@@ -19,22 +19,25 @@ PROMISING: tuple[Placer, ...] = (
     placers.PDORS(prices=POSTED, replan=20),
     placers.PDORS(prices=POSTED, replan=20, slack=0.2, caution=1.25, label="PDORS with slack and caution"),
     placers.OASiS(prices=POSTED, replan=20),
+    placers.Dated(),
 )
 HORIZON = 20
 CLUSTER = Cluster((Machine({"gpu": 2}, 2, "small"), Machine({"gpu": 4}, 1, "large")))
 
 
 def workload(seed: int) -> Workload:
-    """Thirty jobs; of odd seeds, some take up to half more or less than they say, and some lose time by a change."""
+    """Thirty jobs; of odd seeds, some take up to half more or less than they say, and some lose time by a change. Of every
+    third seed nothing is stated."""
     rng = np.random.default_rng([seed, 23])
     jobs = []
     for k in range(30):
         worth, when = float(rng.uniform(1, 100)), float(rng.integers(2, 14))
         kinds = (Deadline(worth, when), Sigmoid(worth, float(rng.uniform(0.1, 2)), when), Linear(worth, 2 * when))
+        utility = kinds[k % 3] if seed % 3 else Unstated()
         given = {"restart": float(rng.choice([0.0, 0.1, 0.3])), "requested": 2, "gradient": 0.05, "inside": 1.0}
         actual = float(rng.uniform(0.5, 1.5)) if seed % 2 else 1.0
         arrival, work = int(rng.integers(0, 25)), float(rng.uniform(0.5, 12))
-        jobs.append(Job(f"j{k}", arrival, work, 4, 1.0, {"gpu": 1}, kinds[k % 3], between=0.5, actual=actual, **given))
+        jobs.append(Job(f"j{k}", arrival, work, 4, 1.0, {"gpu": 1}, utility, between=0.5, actual=actual, **given))
     return Workload(tuple(jobs))
 
 

@@ -26,10 +26,11 @@ from equipoise.place.spec import PACES, SEEN
 PENDING, ADMITTED, LENT, REFUSED = "pending", "admitted", "lent", "refused"
 INFEASIBLE_ALONE, BEYOND_HORIZON = "infeasible_alone", "beyond_horizon"
 NO_CAPACITY, PRICED_OUT = "no_capacity", "priced_out"
+MACHINE_LOST = "machine_lost"  # a promise that machines that went away left no room for
 STATES = (PENDING, ADMITTED, LENT, REFUSED)
 MOST_SLOTS = 10_000_000
 MOST_AHEAD = 200_000_000  # slots times machines in view: several GB
-REASONS = (INFEASIBLE_ALONE, BEYOND_HORIZON, NO_CAPACITY, PRICED_OUT)
+REASONS = (INFEASIBLE_ALONE, BEYOND_HORIZON, NO_CAPACITY, PRICED_OUT, MACHINE_LOST)
 HALF_LIFE = 7 * 86400.0  # seconds after which usage counts half
 NOWHERE = np.empty((0, 5), np.int32)  # no rows of a schedule
 

@@ -34,6 +34,7 @@ ONE_MACHINE, ONE_RACK, RACKS = range(3)  # localities of a job-slot
 NEVER = np.iinfo(np.int64).max
 MOST = np.iinfo(np.int32).max
 PROMISED = "admitted"
+MACHINE_LOST = "machine_lost"
 STATEMENT, BY_MACHINE, US = "statement", "machine", "us"  # by whom a promise is broken
 
 
@@ -92,7 +93,12 @@ def _promised(result: Result) -> tuple[dict[int, Decision], set[int], int]:
     first = {j: d for j, log in enumerate(result.decisions) for d in reversed(log) if d.state == PROMISED}
     blocked = () if result.calendar is None else result.calendar.on(result.cluster, result.end)
     rows = np.asarray(result.lost)[:, [JOB, SLOT, MACHINE]].tolist()
-    return first, *excused_by(blocked, rows, {j: d.slot for j, d in first.items()})
+    excused, strange = excused_by(blocked, rows, {j: d.slot for j, d in first.items()})
+    news = {b.known for b in blocked if b.sudden}  # a plan that held no machine yet had no room left when one went away
+    for j, promise in first.items():
+        if any(d.reason == MACHINE_LOST and d.slot in news and d.slot > promise.slot for d in result.decisions[j]):
+            excused.add(j)
+    return first, excused, strange
 
 
 def broken(result: Result) -> dict[int, str]:

@@ -18,7 +18,12 @@ LOG_SPREAD = 10.0  # largest over smallest from which an axis is logarithmic
 PROGRAMS = {"lp": "linear program", "milp": "integer program", "trivial": "looking: no job can finish"}
 BOUNDS = {"lp": "LP", "milp": "exact", "trivial": "trivial"}
 REASONS = {"infeasible_alone": "fits no machine", "beyond_horizon": "beyond horizon", "no_capacity": "no capacity"}
-REASONS |= {"priced_out": "priced out", "waiting": "waiting", "unfinished": "unfinished"}
+REASONS |= {
+    "priced_out": "priced out",
+    "machine_lost": "machine lost",
+    "waiting": "waiting",
+    "unfinished": "unfinished",
+}
 MEANINGS = {
     "beyond_horizon": "Beyond horizon: it could not finish in it even alone on an empty cluster.",
     "waiting": "Waiting: its turn had not come, or had not lasted, by the end.",
