@@ -65,7 +65,7 @@ def test_who_delays_others_least_runs_first():
 @pytest.mark.parametrize(("when", "first"), [(2, "x"), (6, "y"), (18, "y"), (19, "x")])
 def test_a_late_job_is_put_back_and_a_very_late_one_is_not(when, first):
     """Small jobs (1 x 1) take the GPU until y comes. x counts 2 x 2 = 4, y 2.2 x 2.2 = 4.84. x is late when it ends more
-    than 5 slots after it came, from slot 4 on: 4 x 1.4 = 5.6. Beyond 20 slots, from slot 19 on, nothing is won by waiting."""
+    than 5 slots after it came, from slot 4 on: 4 x 1.4 = 5.6. Beyond 20 slots, from slot 19 on, it counts 4 again."""
     jobs = [job("x", 2), job("y", 2.2, arrival=when), *(job(str(t), 1, arrival=t) for t in range(when))]
     result = run(1, jobs, dates=False)
     ran = result.schedule[result.schedule[:, 1] == when, 0]
@@ -95,7 +95,7 @@ def test_promises_hold_a_quarter_of_a_slot_at_most():
 
 def test_deadlines_are_planned_anew_where_a_fixed_plan_would_refuse():
     """Two GPUs. a needs four GPU-slots by slot 3: one GPU in each of slots 0-3. b, who comes in slot 1, needs both in it:
-    room is made, since a ran on both in slot 0 and may wait for slot 2. Then nothing is left for c, who needs 1 by slot 1."""
+    room is made, since a ran on both in slot 0 and may wait for slot 2. Then nothing is left for c, due in slot 1."""
     jobs = [elastic("a", 4, 3, most=2), elastic("b", 2, 0, arrival=1, most=2), elastic("c", 1, 0, arrival=1)]
     result = run(2, jobs, 10)
     assert result.states[:2] == ("admitted", "admitted")
