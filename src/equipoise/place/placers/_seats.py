@@ -101,14 +101,8 @@ def seat_all(
     and taken already. Nobody has less than what is due. Rows job by job."""
     machines, resources = free.shape
     out, n = np.empty((held.shape[0] + 2 * machines + 64, 4), np.int32), 0
-    most, stale = np.zeros(resources, np.int64), True
+    most, stale = np.full(resources, np.iinfo(np.int64).max), True  # of each resource on any machine, or more than that
     for j in order:
-        if stale:
-            for r in range(resources):
-                most[r] = 0
-                for h in range(machines):
-                    most[r] = max(most[r], free[h, r])
-            stale = False
         due = held[begin[j] : end[j]]
         if n + machines + due.shape[0] > out.shape[0]:
             longer = np.empty((2 * out.shape[0] + machines, 4), np.int32)
@@ -132,6 +126,10 @@ def seat_all(
                 width = width // 2 if width & (width - 1) == 0 else width - 1
             if got == 0:
                 take(free, jobs, j, due, 1)
+                if stale:  # looked up anew only when somebody found no room
+                    for r in range(resources):
+                        most[r] = free[:, r].max()
+                    stale = False
         if got > 0:
             stale = True
         else:
