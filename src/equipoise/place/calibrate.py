@@ -38,6 +38,11 @@ def price_kinds(spec: PlaceSpec) -> list[str]:
     return [found for plain, _, kind in named if (found := _kind(spec, PLACERS.find(plain), kind))]
 
 
+def learns(name: str) -> bool:
+    """Whether this placer learns from past jobs where there are any."""
+    return not is_reference(name) and "history" in _settings(PLACERS.find(name.partition(":")[0]))
+
+
 def needs_history(kind: str) -> bool:
     """Whether prices of this kind come from past jobs."""
     return kind == PRICED or (kind in PRICES.names() and bool(PRICES.find(kind).facts.get("needs_history", True)))
@@ -64,8 +69,8 @@ def placer_of(spec: PricedSpec, history: Sequence[Workload], cluster: Cluster, n
     plain, _, kind = name.partition(":")
     choice = PLACERS.find(plain)
     given = {setting: getattr(spec, setting) for setting in _settings(choice)}
-    if kind == PRICED:
-        given["history"] = tuple(history)
+    if kind == PRICED or "history" in given:
+        given["history"] = tuple(history) or None
     elif prices := _kind(spec, choice, kind):
         given["prices"] = price(spec, history, cluster, prices, only="kind" in choice.facts)
     if kind:

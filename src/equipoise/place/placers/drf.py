@@ -20,6 +20,7 @@ from equipoise.place.placers._slotwise import WORKERS, Slotwise, fill
 class DRF:
     label: str = "DRF"
     colour: ClassVar[str] = "#7c3aed"
+    candidate: ClassVar[bool] = False  # never recommended
     rank: ClassVar[int] = 4
 
     def start(self, run: Execution, seed: int) -> DRFSession:
