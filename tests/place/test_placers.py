@@ -400,4 +400,4 @@ def test_an_unknown_name_is_refused_with_the_nearest():
 
 
 def test_every_policy_has_its_own_name_and_colour():
-    assert len({p.label for p in placers.ALL}) == len({p.colour for p in placers.ALL}) == len(placers.ALL) == 10
+    assert len({p.label for p in placers.ALL}) == len({p.colour for p in placers.ALL}) == len(placers.ALL) == 11
