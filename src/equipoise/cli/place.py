@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equipoise.cli.options import Address, File, Json, Out, Spread, Workers, application, spreading, with_options
-from equipoise.cli.output import LINE_SECONDS, Meter, compiling_told, metered, naming_faults, run_folder, show_choices, tell, warn
+from equipoise.cli.output import (
+    LINE_SECONDS,
+    Meter,
+    compiling_told,
+    metered,
+    naming_faults,
+    run_folder,
+    show_choices,
+    tell,
+    warn,
+)
 from equipoise.errors import InputError
 from equipoise.place.spec import BoundSpec, PlaceSpec, PricedSpec, SceneSpec, SweepSpec, USUAL, WhatIfSpec
 

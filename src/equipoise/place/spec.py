@@ -280,7 +280,9 @@ class PlaceSpec(PricedSpec):
     )
     recommend: bool = setting(False, "With --policy too: replay history, and say which is recommended.", "Policies")
     fair: bool = setting(
-        False, "Dated: a job counts the less the more of the cluster its user has had; half a week's is forgotten.", "Policies"
+        False,
+        "Dated: a job counts the less the more of the cluster its user has had; half a week's is forgotten.",
+        "Policies",
     )
     baseline: str | None = setting(None, "Gains are told against this policy. (default: FIFO)", "Policies", "NAME")
     bound: bool = setting(True, "The upper bound that no schedule can pass (an LP).", "Policies")

@@ -7,7 +7,19 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from equipoise.kernels import ZERO, Floats, Int32s, Ints, borrowed, inner, kernel
-from equipoise.place.placers._slotwise import GIVE, JOB, MACHINE, SERVERS, TAKE, WORKERS, JobTable, copied, holds, seat, take
+from equipoise.place.placers._slotwise import (
+    GIVE,
+    JOB,
+    MACHINE,
+    SERVERS,
+    TAKE,
+    WORKERS,
+    JobTable,
+    copied,
+    holds,
+    seat,
+    take,
+)
 from equipoise.place.planner.job_arrays import fits_together, servers_for
 
 
@@ -98,14 +110,8 @@ def seat_all(
     order, widths, jobs, rates, free, was, held = borrowed((order, widths, jobs, rates, free, was, held))
     machines, resources = free.shape
     out, n = np.empty((held.shape[0] + 2 * machines + 64, 4), np.int32), 0
-    most, stale = np.zeros(resources, np.int64), True
+    most, stale = np.full(resources, np.iinfo(np.int64).max), True  # of each resource on any machine, or more than that
     for j in order:
-        if stale:
-            for r in range(resources):
-                most[r] = 0
-                for h in range(machines):
-                    most[r] = max(most[r], free[h, r])
-            stale = False
         due = held[begin[j] : end[j]]
         if n + machines + due.shape[0] > out.shape[0]:
             longer = np.empty((2 * out.shape[0] + machines, 4), np.int32)
@@ -125,6 +131,12 @@ def seat_all(
                 width = width // 2 if width & (width - 1) == 0 else width - 1
             if got == 0:
                 take(free, jobs, due, TAKE)
+                if stale:  # looked up anew only when somebody found no room
+                    for r in range(resources):
+                        most[r] = 0
+                        for h in range(machines):
+                            most[r] = max(most[r], free[h, r])
+                    stale = False
         if got > 0:
             stale = True
         else:
