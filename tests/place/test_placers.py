@@ -402,9 +402,8 @@ def test_an_unknown_name_is_refused_with_the_nearest():
 
 @pytest.mark.parametrize("stated", [{}, {"utility": Linear(100.0, 1000.0)}])
 def test_dated_counts_priority_and_what_users_have_had(stated: dict[str, Any]):
-    """One GPU, slots of an hour. Alice runs all week; then two equal jobs come, hers first. Without `fair` they run in
-    order; with it Bob's runs first, since his users' share of the week is none: half of it is not enough to be before him.
-    Of her two with priorities 1 and 2 the second runs first either way."""
+    """One GPU, slots of an hour. Alice runs all week; then two equal jobs come, hers first. Without `fair` hers runs first;
+    with it Bob's does, who has had nothing. Of two of hers with priorities 1 and 2 the second runs first either way."""
     one = {"batch": 1, "time_per_sample": 1.0, "worker": {"gpu": 1}, **stated}
     week = [Job(f"w{k}", 24 * k, 24.0, user="alice", **one) for k in range(7)]
     equal = [Job(name, 167, 8.0, user=name.rstrip("2"), **one) for name in ("alice2", "bob2")]

@@ -26,7 +26,7 @@ from equipoise.cli.output import (
     warn,
 )
 from equipoise.errors import InputError
-from equipoise.place.spec import BoundSpec, PlaceSpec, PricedSpec, SceneSpec, SweepSpec, USUAL, WhatIfSpec
+from equipoise.place.spec import USUAL, BoundSpec, PlaceSpec, PricedSpec, SceneSpec, SweepSpec, WhatIfSpec
 
 if TYPE_CHECKING:
     from equipoise.place.compare import PlaceComparison, Progress
