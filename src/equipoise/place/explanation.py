@@ -277,6 +277,8 @@ def _at_these_prices(e: Explanation) -> list[str]:
     full = ", ".join(f"{p.resource} {_percent(p.full)}" for p in e.prices)
     if e.reason in (INFEASIBLE_ALONE, BEYOND_HORIZON):
         return []
+    if e.best is None and e.reason == PRICED_OUT and not e.prices:
+        return ["There was room for it by its date, but the machine-time of that costs more than it is worth."]
     if e.best is None and e.reason == PRICED_OUT:
         return [
             "Planned with a restart in every slot its work has no room; planned with few, it costs more than its worth."

@@ -80,7 +80,7 @@ class Waits:
         self.span = 0
         self.learnt = learnt(np.empty(0), np.empty(0), np.empty(0))
         self.loose = LOOSE
-        if session.policy.history is not None and session.policy.dates:
+        if session.policy.history is not None and session.policy.dates and not session.stated:
             self.learn()
 
     def learn(self) -> None:

@@ -43,6 +43,8 @@ class Dated:
         The price, in clearing prices of history. None: the best on history.
     dates
         False: nobody is promised anything.
+    fair
+        A job counts the less in the order the more of the cluster its user has had, half forgotten after a week.
     label
         What it is called.
     """
@@ -50,11 +52,12 @@ class Dated:
     history: Workload | Sequence[Workload] | None = None
     times: float | None = None
     dates: bool = True
+    fair: bool = False
     label: str = "Dated"
     colour: ClassVar[str] = "#7c3aed"
     rank: ClassVar[int] = 0
     promises: ClassVar[bool] = True
-    settings: ClassVar[tuple[str, ...]] = ("history",)
+    settings: ClassVar[tuple[str, ...]] = ("history", "fair")
     found: dict[object, Any] = field(init=False, default_factory=dict, repr=False, compare=False)  # in history
 
     def undated(self) -> Dated:
@@ -196,7 +199,12 @@ class DatedSession(Slotwise):
 
     def weights(self, jobs: Ints) -> Floats:
         """By how much a job counts more than others in the order."""
-        return np.array([self.run.jobs[j].priority for j in jobs.tolist()])
+        priority = np.array([self.run.jobs[j].priority for j in jobs.tolist()])
+        if not self.policy.fair:
+            return priority
+        users = [self.run.jobs[j].user for j in jobs.tolist()]
+        used = {user: self.run.usage(user) for user in set(users)}
+        return priority / (1.0 + np.array([used[user] for user in users]))
 
     # Plans.
 
