@@ -10,7 +10,19 @@ from collections import Counter
 
 import numpy as np
 
-from equipoise.place import Cluster, Deadline, Job, Linear, Machine, Sigmoid, Unstated, Workload, placers, prices, simulate
+from equipoise.place import (
+    Cluster,
+    Deadline,
+    Job,
+    Linear,
+    Machine,
+    Sigmoid,
+    Unstated,
+    Workload,
+    placers,
+    prices,
+    simulate,
+)
 from equipoise.place.calendar import Calendar, Window
 from equipoise.place.simulate import Placer, Result
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise import units
-from equipoise.errors import InputError, unknown_name
+from equipoise.errors import InputError, unknown_name, whole_number
 from equipoise.kernels import Bools, Floats, Ints
 from equipoise.units import MILLI
 
@@ -50,10 +50,7 @@ class Machine:
                 f'{who}: capacity is {capacity!r}; expected resources, as {{"gpu": 8, "cpu": 64}}',
                 code="machine.capacity",
             )
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_MACHINES:
-            raise InputError(
-                f"{who}: count is {count!r}; expected a whole number from 1 to {MOST_MACHINES:,}", code="machine.count"
-            )
+        whole_number(count, f"{who}: count", 1, MOST_MACHINES, code="machine.count")
         if not isinstance(capacity, units.Demand):
             held = units.Demand({str(r): units.resource(v, f"{who}: {r}") for r, v in capacity.items()})
         if not any(held.values()):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equipoise.certificate import Certificate
-from equipoise.errors import InputError
+from equipoise.errors import InputError, whole_number
 from equipoise.kernels import Int32s, Ints
 from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
@@ -343,11 +343,7 @@ def nodes(cluster: Cluster, *, memory_unit: float = 1.0) -> list[dict[str, objec
 
 def placement_groups(result: Result, slot: int, *, memory_unit: float = 1.0) -> list[PlacementGroup]:
     """A placement group for every job that runs in the slot, in order of arrival."""
-    if isinstance(slot, bool) or not isinstance(slot, int) or not 0 <= slot < result.end:
-        raise InputError(
-            f"slot is {slot!r}; expected a whole number from 0 to {result.end - 1}, the run's last slot",
-            code="slot.range",
-        )
+    whole_number(slot, "slot", 0, result.end - 1, code="slot.range")
     names = tuple(result.cluster.machine_ids)
     rows = result.schedule[result.schedule[:, SLOT] == slot]
     groups = []

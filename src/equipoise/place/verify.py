@@ -174,14 +174,16 @@ class _Seen:
             return np.zeros(0, dtype=np.int64)
         return np.add.reduceat(column, self.start, dtype=np.int64)
 
+    def _alike(self, column: NDArray[Any]) -> Bools:
+        """Of each job-slot, whether its cells have the same value."""
+        if not len(column):
+            return np.zeros(0, dtype=bool)
+        return np.asarray(np.minimum.reduceat(column, self.start) == np.maximum.reduceat(column, self.start))
+
     @cached_property
     def together(self) -> Bools:
         """Whether a job-slot is on one machine."""
-        machine = self.rows[:, MACHINE]
-        if not len(machine):
-            return np.zeros(0, dtype=bool)
-        first, last = np.minimum.reduceat(machine, self.start), np.maximum.reduceat(machine, self.start)
-        return np.asarray(first == last)
+        return self._alike(self.rows[:, MACHINE])
 
     @cached_property
     def kept(self) -> Floats:
@@ -233,27 +235,21 @@ class _Seen:
     @cached_property
     def racks(self) -> Bools:
         """Whether a job-slot is in several racks."""
-        own = self.cluster.machine_racks[self.rows[:, MACHINE]]
-        if not len(own):
-            return np.zeros(0, dtype=bool)
-        return np.asarray(np.minimum.reduceat(own, self.start) != np.maximum.reduceat(own, self.start))
+        return ~self._alike(self.cluster.machine_racks[self.rows[:, MACHINE]])
 
     def _asked(self, rate: Callable[[Job, int, int, str], float]) -> Floats:
         """A function of job, width, locality and type for every job-slot; nothing over several types."""
         types, wide = self.cluster.types, int(self.width.max(initial=0)) + 1
-        if not len(self.rows):
-            return np.zeros(0)
         own = self.cluster.machine_types[self.rows[:, MACHINE]]
-        first, last = np.minimum.reduceat(own, self.start), np.maximum.reduceat(own, self.start)
         locality = np.where(self.together, ONE_MACHINE, np.where(self.racks, RACKS, ONE_RACK))
         keys, which = np.unique(
-            ((self.job * wide + self.width) * 3 + locality) * len(types) + first, return_inverse=True
+            ((self.job * wide + self.width) * 3 + locality) * len(types) + own[self.start], return_inverse=True
         )
         rates = np.empty(len(keys))
         for k, one in enumerate(keys.tolist()):
             key, on = divmod(one, len(types))
             rates[k] = rate(self.jobs[key // 3 // wide], key // 3 % wide, key % 3, types[on])
-        return np.asarray(np.where(first == last, rates[which.reshape(-1)], 0.0))
+        return np.asarray(np.where(self._alike(own), rates[which.reshape(-1)], 0.0))
 
     @cached_property
     def window(self) -> tuple[Ints, Ints]:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from equipoise._moved import old_attribute
-from equipoise.errors import InputError, refuse_words, unknown_name
+from equipoise.errors import InputError, refuse_words, unknown_name, whole_number
 from equipoise.kernels import Floats, Int32s
 from equipoise.place.execution import ADMITTED, NO_CAPACITY, PENDING, PRICED_OUT, REFUSED, Execution, carry_out
 from equipoise.place.placers._replanning import lend, search
@@ -77,11 +77,7 @@ class PDORS:
         for what, given, known in (("packing", self.packing, PACKINGS), ("method", self.method, METHODS)):
             if given not in known:
                 raise unknown_name(what, str(given), known)
-        if isinstance(self.replan, bool) or not isinstance(self.replan, int) or not 0 <= self.replan <= MOST_TRIES:
-            raise InputError(
-                f"PDORS: replan is {self.replan!r}; expected a whole number of tries per slot, up to {MOST_TRIES:,}",
-                code="replan.range",
-            )
+        whole_number(self.replan, "PDORS: replan", 0, MOST_TRIES, code="replan.range")
         refuse_words("PDORS", caution=self.caution, slack=self.slack)
         if not 0.0 <= self.slack <= 1.0:
             raise InputError(
