@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ class Machine:
     `type` is what jobs state their speeds for, as "a100"; "" is a type like any other. `rack` is where they stand.
     """
 
-    capacity: Mapping[str, int]
+    capacity: Mapping[str, int] = field(hash=False)
     count: int = 1
     name: str = "machine"
     type: str = ""
@@ -62,9 +62,6 @@ class Machine:
         object.__setattr__(self, "name", str(name))
         object.__setattr__(self, "type", str(type))
         object.__setattr__(self, "rack", str(rack))
-
-    def __hash__(self) -> int:
-        return hash((tuple(self.capacity.items()), self.count, self.name, self.type, self.rack))
 
 
 @dataclass(frozen=True)

@@ -154,12 +154,8 @@ class PlaceComparison(AnyResult):
             "baseline": self.baseline,
             "gains": [
                 row
-                | {
-                    "gained": row["gained"][:TOLD],
-                    "lost": row["lost"][:TOLD],
-                    "jobs_gained": len(row["gained"]),
-                    "jobs_lost": len(row["lost"]),
-                }
+                | {kind: row[kind][:TOLD] for kind in ("gained", "lost")}
+                | {f"jobs_{kind}": len(row[kind]) for kind in ("gained", "lost")}
                 for row in self.gains()
             ],
             "promises": [r.policy.label for r in self.results if getattr(r.policy, "promises", False)],

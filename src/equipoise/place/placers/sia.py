@@ -19,7 +19,7 @@ from equipoise.kernels import Floats, Int32s, Ints
 from equipoise.linear_program import model_of, run as solve, solver_of
 from equipoise.place.execution import Execution
 from equipoise.place.placers._slotwise import WORKERS, Slotwise
-from equipoise.place.planner.job_arrays import alone, servers_for
+from equipoise.place.planner.job_arrays import alone
 
 POWER, IDLE = -0.5, 1.1  # p, and lambda_n: what a job without machines costs, more than any that has some (artifact)
 GAP = 1e-4  # relative, of the integer program (artifact)
@@ -90,8 +90,7 @@ class SiaSession(Slotwise):
         arrays, types = self.run.arrays[j], np.unique(self.jobs.whole)
         out = np.zeros((len(self.configurations[j]), len(types), len(self.jobs.total)))
         for k, (on, width) in enumerate(self.configurations[j]):
-            held = width * arrays.worker + servers_for(width, arrays.per_server) * arrays.server
-            out[k, np.searchsorted(types, on)] = held
+            out[k, np.searchsorted(types, on)] = arrays.held(width)
         return out.reshape(len(out), -1)
 
     def seats(self, queue: Ints) -> Int32s:
