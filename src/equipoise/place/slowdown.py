@@ -65,9 +65,7 @@ class Waits:
 
     slowdown: Floats  # [job] slots from arrival to finish over its own duration
     in_time: Bools
-    unfairness: (
-        Floats  # [job] rho, slots over own duration x mean contention: above 1 it fared worse than by equal shares
-    )
+    unfairness: Floats  # [job] rho, slowdown over mean contention: above 1 it fared worse than by equal shares
 
     @classmethod
     def of(cls, jobs: Iterable[Job], finish: Ints, end: int, alone: Alone) -> Waits:
