@@ -77,6 +77,12 @@ def test_a_reservation_takes_its_amount_in_its_slots():
     assert left[4] == [[4, 8], [3, 8], [3, 8]]  # the same machines as in slot 3
 
 
+def test_a_window_may_name_a_type():
+    """Three GPUs of a100 in slot 2: both of the last such machine, and one of the first."""
+    cluster = Cluster((Machine({"gpu": 2}, 2, "new", type="a100"), Machine({"gpu": 2}, 1, "old", type="v100")))
+    assert usable(cluster, Window("a100", 2, 3, {"gpu": 3}))[2] == [[1], [0], [2]]
+
+
 def test_windows_that_take_more_than_there_is_take_all():
     left = usable(ONE, Window("machine", 1, 4, kind="maintenance"), Window("machine", 2, 9, {"gpu": 1}))
     assert [here[0][0] for here in left] == [1] + 8 * [0] + [1]
@@ -270,6 +276,20 @@ def test_the_certificate_counts_the_calendar():
     assert free.certificate().passed
     check = busy.certificate()["capacity"]
     assert (check.passed, check.value) == (False, 0.5) and "gpu of machine in slot 1" in check.meaning
+
+
+def test_parts_of_devices_have_what_the_calendar_leaves():
+    """Two jobs of 0.6 on the 1.5 GPUs that are left in slot 0: enough in sum, but half a device holds none of them."""
+    two, taken = Cluster((Machine({"gpu": 2}),)), Window("machine", 0, 1, {"gpu": "500m"})
+    alike = [replace(job(id, work=1.0), worker={"gpu": 0.6}) for id in ("one", "two")]
+    assert play(placers.FIFO(), alike, taken, cluster=two).finish.tolist() == [0, 1]
+    busy = replace(play(placers.FIFO(), alike, cluster=two), calendar=Calendar((taken,)))
+    assert {check.name for check in busy.certificate() if not check.passed} == {"devices"}
+
+
+def test_explain_knows_when_the_calendar_left_room():
+    """The only machine is reserved in slots 0 to 2."""
+    assert explain(play(placers.FIFO(), [job("one")], Window("machine", 0, 3)), "one").earliest_start == 3
 
 
 # Files.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from equipoise.errors import InputError
-from equipoise.place import Cluster, Deadline, Job, Machine, PlaceSpec, Workload, placers, write_jobs
+from equipoise.place import Cluster, Deadline, Job, Machine, PlaceSpec, SweepSpec, Workload, placers, write_jobs
 from equipoise.place.execution import Execution
 from equipoise.place.recommend import candidates, parts, ranked, recommend
 from refusals import refused
@@ -113,6 +113,13 @@ def test_named_policies_ask_history_only_if_told_to(tmp_path: Path) -> None:
     told = settings(tmp_path, jobs(16), policy="fifo", recommend=True).build()
     assert told.recommended is not None and told.recommended.name == "srtf"
     assert [placer.label for placer in told.placers] == ["FIFO"]
+
+
+def test_a_sweep_wants_the_same_policies_for_every_seed() -> None:
+    """History may recommend another for each."""
+    with refused("input", "--policy recommended", "name policies"):
+        SweepSpec(policy="recommended").scenes()  # type: ignore[arg-type]
+    assert "fifo" in SweepSpec().policy
 
 
 def test_without_a_past_the_usual_one_is_taken(tmp_path: Path) -> None:

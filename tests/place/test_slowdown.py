@@ -50,6 +50,12 @@ def test_slowdown_and_in_time_by_hand() -> None:
     assert waits.in_time.tolist() == [True, True, False, False]  # b within 2.5 x 2 slots; c had 2 slots by its deadline
 
 
+def test_every_outcome_says_it() -> None:
+    """As above, a row for each job; nothing where it is hopeless."""
+    rows = simulate(TWO_GPUS, JOBS, placers.FIFO(), horizon=10).document().rows("outcomes")
+    assert [(row["slowdown"], row["in_time"]) for row in rows] == [(1.0, 1), (2.5, 1), (3.0, 0), (None, 0)]
+
+
 def test_unfairness_is_slowdown_over_mean_contention() -> None:
     """GPUs asked for over GPUs, at least 1: slots 0 to 5 have 1, 1.5, 2, 2, 1 and 1 (b alone asks for half)."""
     row = simulate(TWO_GPUS, JOBS, placers.FIFO(), horizon=10).row

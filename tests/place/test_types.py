@@ -387,3 +387,11 @@ def test_racks_come_back_equal_and_give_jobs_their_bandwidth(tmp_path):
 def test_the_exact_bound_refuses_what_it_does_not_model(changes):
     with refused("bound.exact", "'a'"):
         bound(FAST_AND_SLOW, [job(**changes)], slots=4, exact=True)
+
+
+def test_elasticflow_plans_one_type_only():
+    """Its pool is one of equal machines: of two types it says so, and does not plan as if they were one."""
+    with refused("elasticflow.machines", "slow", "fast"):
+        simulate(FAST_AND_SLOW, Workload((job(),)), named("elasticflow"), slots=4)
+    typed = Cluster((Machine({"gpu": 2}, 2, "fast", "a100"),))
+    assert run(typed, [job(speeds={"a100": 3.0})], "elasticflow").finish.tolist() == [0]

@@ -146,6 +146,7 @@ class Execution:
         self._version = np.zeros(n, dtype=np.int64)
         self._events: list[tuple[int, int, int]] = []
         self._archive: list[tuple[int, Int32s]] = []
+        self._only: list[int] = []  # jobs that have cells in this slot and none after
         self.measured = np.zeros(n, dtype=bool)  # whether `work` is the true one by now
         self._starts: list[tuple[int, int]] = []  # when jobs that never ran are to begin
         self.taken: dict[int, Int32s] = {}  # job-slots that jobs lost as this slot began
@@ -238,6 +239,20 @@ class Execution:
         slot = finish if finish >= 0 else int(cells[-1, SLOT])
         heapq.heappush(self._events, (slot, j, int(self._version[j])))
 
+    def assign_now(self, jobs: Ints, cells: Int32s, first: Ints, last: Ints) -> None:
+        """Give several jobs, which have nothing from now on, cells in this slot only: job k has first[k]..last[k]-1."""
+        cells = cells.copy()
+        cells[:, SLOT] = self.now
+        several = len(self.cluster.types) > 1
+        for j, start, end in zip(jobs.tolist(), first.tolist(), last.tolist(), strict=True):
+            self.cells[j] = cells[start:end]
+            if several:
+                self._check(j, self.cells[j])
+            if self.pace == SEEN and not self.measured[j]:
+                heapq.heappush(self._starts, (self.now, j))
+        self._version[jobs] += 1
+        self._only += jobs.tolist()
+
     def _check(self, j: int, cells: Int32s) -> None:
         """Refuse what cannot be carried out; what a machine cannot hold is for the certificate to find."""
         who = f"slot {self.now}: assign to job {self.jobs[j].id!r}"
@@ -318,7 +333,15 @@ class Execution:
 
     def close(self) -> tuple[list[int], list[int]]:
         """The slot `now` is over: jobs that finished in it, and jobs whose cells ran out in it unfinished."""
-        finished, unfinished = [], []
+        finished: list[int] = []
+        unfinished: list[int] = []
+        for j in sorted(self._only):
+            cells, self.cells[j] = self.cells[j], NO_CELLS
+            self._count(j, cells, cells)
+            done = self.done[j] >= self._true[j]
+            (finished if done else unfinished).append(j)
+            self.finish[j] = self.now if done else -1
+        self._only.clear()
         while self._events and self._events[0][0] <= self.now:
             slot, j, version = heapq.heappop(self._events)
             if version != self._version[j]:
@@ -340,14 +363,18 @@ class Execution:
             return
         cut = int(np.searchsorted(cells[:, SLOT], self.now))
         past, self.cells[j] = cells[:cut], cells[cut:]
-        last = self._last[j]
-        before = last if len(last) and last[0, SLOT] == past[0, SLOT] - 1 else NO_CELLS
-        both = np.concatenate((before, past)) if len(before) else past
+        self._count(j, past, past[past[:, SLOT] == past[-1, SLOT]])
+
+    def _count(self, j: int, past: Int32s, last: Int32s) -> None:
+        """The work of cells that were carried out, of which `last` are those of the last slot."""
+        arrays, both, first = self.arrays[j], past, 0
+        if arrays.restart > 0.0 and len(before := self._last[j]) and before[0, SLOT] == past[0, SLOT] - 1:
+            both, first = np.concatenate((before, past)), len(before)
         missing = float(self._true[j] - self.done[j])
-        _, left = carry_out(both, len(before), self.arrays[j], missing, ROUNDING * float(self._true[j]))
+        _, left = carry_out(both, first, arrays, missing, ROUNDING * float(self._true[j]))
         self.done[j] = self._true[j] if left <= 0.0 else self.done[j] + (missing - left)
         self._archive.append((j, past))
-        self._last[j] = past[past[:, SLOT] == past[-1, SLOT]]
+        self._last[j] = last
 
     def over(self) -> bool:
         """Whether nobody is left who could still run."""

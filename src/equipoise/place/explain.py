@@ -379,8 +379,9 @@ def _taken(result: Result, rows: Int32s, slots: int) -> dict[str, float]:
 
 
 def _hindsight(result: Result, j: int, arrays: JobArrays) -> int | None:
-    """The first slot from its arrival in which what the others really held left room for one worker."""
+    """The first slot from its arrival in which what the others really held, and the calendar, left room for one worker."""
     cluster, arrival = result.cluster, result.jobs[j].arrival
+    blocked = () if result.calendar is None else result.calendar.on(cluster, result.end)
     rows = result.schedule[(result.schedule[:, 1 + SLOT] >= arrival) & (result.schedule[:, JOB] != j)]
     rows = rows[np.argsort(rows[:, 1 + SLOT], kind="stable")]
     held = result.jobs.held(rows, cluster.resources, int)
@@ -388,6 +389,9 @@ def _hindsight(result: Result, j: int, arrays: JobArrays) -> int | None:
     for k in range(result.end - arrival if arrays.widest else 0):
         here = slice(bounds[k], bounds[k + 1])
         free = cluster.capacity[cluster.type_of]
+        for window in (window for window in blocked if window.first <= arrival + k < window.last):
+            free[window.machines] -= window.amounts
+        free = np.maximum(free, 0)
         np.subtract.at(free, rows[here, 1 + MACHINE], held[here])
         if _room_for_one(free, arrays):
             return arrival + k

@@ -176,27 +176,30 @@ def grown(order: Ints, widths: Ints, table: LevelTable, left: Floats, free: int)
     """Widths when everybody asked for less than there is (`free` units): the rest goes, a level at a time, to whom it
     speeds up most for what it takes."""
     out, at = widths.copy(), np.full(widths.shape[0], -1)
+    steps = 0
     for j in order:
         for level in range(table.first[j], table.first[j + 1]):
             if table.workers[level] <= widths[j]:
                 at[j] = level
         if at[j] >= 0:
             free -= table.units[at[j]]
-    while free > 0:
-        best, most = -1, 0.0
-        for j in order:
-            now = at[j]
-            if now < 0 or now + 1 >= table.first[j + 1] or left[j] <= table.rate[now]:
-                continue
-            more = table.units[now + 1] - table.units[now]
-            if more > free:
-                continue
-            gain = (table.rate[now + 1] / table.rate[now] - 1.0) * table.units[now] / max(more, 1)
-            if gain > most:
-                best, most = j, gain
-        if best < 0:
-            break
-        free -= table.units[at[best] + 1] - table.units[at[best]]
-        at[best] += 1
-        out[best] = table.workers[at[best]]
+            steps += table.first[j + 1] - 1 - at[j]
+    if free <= 0 or steps == 0:
+        return out
+    job, level_of, gain, n = np.empty(steps, np.int64), np.empty(steps, np.int64), np.empty(steps), 0
+    for j in order:
+        for level in range(at[j], table.first[j + 1] - 1 if at[j] >= 0 else at[j]):
+            if left[j] <= table.rate[level]:
+                break
+            more = max(1, table.units[level + 1] - table.units[level])
+            job[n], level_of[n] = j, level
+            gain[n] = (table.rate[level + 1] / table.rate[level] - 1.0) * table.units[level] / more
+            n += 1
+    for k in np.argsort(-gain[:n], kind="mergesort"):
+        j, level = job[k], level_of[k]
+        more = table.units[level + 1] - table.units[level]
+        if at[j] == level and more <= free:
+            free -= more
+            at[j] = level + 1
+            out[j] = table.workers[level + 1]
     return out

@@ -381,7 +381,7 @@ class Slotwise:
         self.was = NO_SEATS  # seats of the slot before
         self.first, self.last = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         self._new: list[int] = []
-        self._begun: set[int] = set()
+        self.begun: Bools = np.zeros(count, dtype=bool)
         for j in range(count):
             self._size(j)
 
@@ -463,18 +463,17 @@ class Slotwise:
         starts = np.flatnonzero(np.diff(rows[:, JOB], prepend=-1))
         self.first[self.was[:, JOB]] = self.last[self.was[:, JOB]] = 0
         self.was = rows
-        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=False):
-            self._run(int(rows[start, JOB]), start, end)
+        jobs = rows[starts, JOB].astype(np.int64)
+        ends = np.append(starts, len(rows))[1:]
+        self.first[jobs], self.last[jobs] = starts, ends
+        self.run.assign_now(jobs, rows, starts, ends)
+        for job in jobs[~self.begun[jobs]].tolist():
+            self.begun[job] = True
+            self.began(job)
 
-    def _run(self, job: int, start: int, end: int) -> None:
-        """Let a job have its rows in this slot."""
-        self.first[job], self.last[job] = start, end
-        cells = self.was[start:end].copy()
-        cells[:, 0] = self.run.now
-        self.run.assign(job, cells)
-        if job not in self._begun:
-            self._begun.add(job)
-            self.run.decide(job, self.state)
+    def began(self, job: int) -> None:
+        """A job runs for the first time."""
+        self.run.decide(job, self.state)
 
     def finished(self, job: int) -> None:
         """Nothing: it had nothing beyond this slot."""

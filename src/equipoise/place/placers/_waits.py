@@ -134,10 +134,9 @@ class Waits:
         session, run = self.session, self.session.run
         b = self.bin(j)
         factor = float(self.learnt.factor[b])
-        held = sum(len(cells) * session.share[i] for i, cells in session.plans.items())
         if not factor <= self.loose * self.learnt.middle[b] < math.inf:
             return NO_CAPACITY
-        if held + session.own[j] * session.share[j] > AHEAD * run.horizon:
+        if session.held + session.own[j] * session.share[j] > AHEAD * run.horizon:
             return NO_CAPACITY
         guess = self.guessed[j] if run.done[j] == 0.0 else self.guess(j)
         due = run.now - 1 + max(1, math.ceil(factor * guess - 1e-9))

@@ -92,6 +92,11 @@ class DatedSession(Slotwise):
         self.pool_of: dict[int, int] = {}
         self.promised: Bools = np.zeros(count, dtype=bool)  # who has a plan
         self.head = np.full(count, -1, dtype=np.int64)  # the first slot of its plan
+        self.planned_work, self.edge = (
+            np.zeros(count),
+            np.zeros(count),
+        )  # samples of its plan, and of the cell to go first
+        self.held = 0.0  # by all plans: cluster x slots, at the widths asked for
         self.due = np.full(count, -1, dtype=np.int64)  # the slot promised
         self.waiting: dict[int, None] = {}
         self.begin, self.end = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
@@ -147,10 +152,11 @@ class DatedSession(Slotwise):
         if self.seen < now:
             self.open(range(self.seen + run.horizon, now + run.horizon))
             self.seen = now
-        for j in self.ran.tolist():
-            self.run.before(j)  # counts what it did
-            if self.promised[j] and self.run.finish[j] < 0:
-                self.trim(j)
+        ran = self.ran[self.promised[self.ran] & (run.finish[self.ran] < 0)]
+        left = run.work[ran] - run.done[ran]
+        spare = self.planned_work[ran] - left
+        for j in ran[(spare >= self.edge[ran]) | (spare < 0.0) | (left <= 0.0) | (self.head[ran] < now)].tolist():
+            self.trim(j)
         self.ran = self.ran[:0]
         if self.known < len(run.known):
             self.known = len(run.known)
@@ -170,7 +176,8 @@ class DatedSession(Slotwise):
         """There is news of machines: all plans are made anew, in order of date; who finds no room is told so."""
         self.open(range(self.run.now, self.run.now + self.run.horizon))
         promised = sorted(self.plans, key=lambda j: (int(self.due[j]), j))
-        self.plans.clear()
+        self.plans.clear()  # the pools have just been emptied
+        self.held = 0.0
         for j in promised:
             self.drop(j)
             if not self.take(j, int(self.due[j])):
@@ -223,13 +230,17 @@ class DatedSession(Slotwise):
 
     def keep(self, j: int, where: int, cells: Ints) -> None:
         """Write down the plan of a job, whose room is taken."""
+        self.held += (len(cells) - len(self.plans.get(j, ()))) * self.share[j]
         self.plans[j], self.pool_of[j], self.promised[j] = cells, where, True
         self.head[j] = cells[0, 0] if len(cells) else -1
+        rates = self.level[j][where].rate[cells[:, 1]]
+        self.planned_work[j], self.edge[j] = rates.sum(), rates[-1 if self.stated else 0] if len(cells) else 0.0
 
     def drop(self, j: int) -> None:
         """Give the room of a plan back."""
         if j in self.plans:
             cells, where = self.plans.pop(j), self.pool_of.pop(j)
+            self.held -= len(cells) * self.share[j]
             book(self.pools[where].room, cells[cells[:, 0] >= self.run.now], self.level[j][where], -1)
         self.promised[j], self.head[j] = False, -1
 
@@ -267,11 +278,11 @@ class DatedSession(Slotwise):
             if not self.take(i, dates[i]) or (i == j and area(self.plans[i], self.level[i][self.pool_of[i]]) > most):
                 for pool, room in zip(self.pools, rooms, strict=True):
                     pool.room[:] = room
-                if j >= 0:
-                    self.plans.pop(j, None)
-                    self.promised[j], self.head[j] = False, -1
                 for k, (where, cells) in old.items():
                     self.keep(k, where, cells)
+                if j in self.plans:  # its room is given back already
+                    self.held -= len(self.plans.pop(j)) * self.share[j]
+                    self.promised[j], self.head[j] = False, -1
                 return False
         return True
 
@@ -353,6 +364,10 @@ class DatedSession(Slotwise):
         starts = np.flatnonzero(np.diff(held[:, JOB], prepend=-1))
         self.begin[held[starts, JOB]], self.end[held[starts, JOB]] = starts, np.append(starts[1:], len(held))
         return held
+
+    def began(self, job: int) -> None:
+        if self.due[job] < 0:
+            super().began(job)
 
     def measured(self, job: int) -> None:
         """What a job truly needs is known: its plan follows."""

@@ -2,7 +2,7 @@
 
 Widths are 1, 2, 4, ... workers up to a machine, then whole machines. A width is good by its speed over the job's slowest;
 what would be a restart counts less the more the job has been restarted for its age. Widths in all may hold no more than
-the cluster; then the widest are seated first. From the artifact; one type of GPUs. It promises nothing, refuses nobody and
+the cluster; then the widest are seated first. From the artifact. It promises nothing, refuses nobody and
 knows neither worth nor deadlines nor how much work is left: everybody has a little, long jobs as much as short ones.
 """
 

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from equipoise import __version__
 from equipoise.errors import InputError, unknown_name
-from equipoise.place.job_spec import MachineSpec
+from equipoise.place.job_spec import KINDS, MachineSpec
 from equipoise.serve.api.guard import Admin, Reader
 from equipoise.serve.api.jobs import own_tenant
 from equipoise.serve.api.refusals import GUARDED, answers
@@ -180,7 +180,8 @@ def routes_cluster(service: Service) -> APIRouter:
 def machines_out(view: View, names: set[str] | None) -> list[Body]:
     """Machines, or those of these names, with what is held on them in this slot; units."""
     resources, used = view.cluster.resources, view.used(view.now, view.now)[0]
-    rows = zip(view.names, view.status, (view.capacity / MILLI).tolist(), (used / MILLI).tolist(), strict=True)
+    amounts = (view.capacity / MILLI).tolist(), (used / MILLI).tolist()
+    rows = zip(view.names, view.status, view.cluster.type_of.tolist(), *amounts, strict=True)
     return [
         {
             "name": name,
@@ -188,7 +189,8 @@ def machines_out(view: View, names: set[str] | None) -> list[Body]:
             "capacity": dict(zip(resources, capacity, strict=True)),
             "used": dict(zip(resources, held, strict=True)),
         }
-        for name, status, capacity, held in rows
+        | {kind: value for kind in KINDS if (value := getattr(view.cluster.machines[entry], kind))}
+        for name, status, entry, capacity, held in rows
         if names is None or name in names
     ]
 
