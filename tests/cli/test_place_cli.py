@@ -15,7 +15,7 @@ from equipoise import load
 from equipoise.cli import main
 from equipoise.place.files import read_cluster, read_jobs
 
-EVERY = ("PDORS", "OASiS", "FIFO", "EASY", "DRF", "Dorm-style", "SRTF", "LAS")
+EVERY = ("Dated", "PDORS", "OASiS", "FIFO", "EASY", "DRF", "Dorm-style", "SRTF", "LAS")
 QUICK = ("--draw", "12", "--slots", "12", "--machines", "4", "--replan", "4", "--seed", "3")
 CLUSTER = """
 bandwidth: {inside: 20Gbps, between: 1Gbps}

@@ -39,8 +39,14 @@ def price_kinds(spec: PlaceSpec) -> list[str]:
 
 
 def needs_history(kind: str) -> bool:
-    """Whether prices of this kind come from past jobs."""
+    """Whether prices of this kind come from past jobs, and cannot do without."""
     return kind == PRICED or (kind in PRICES.names() and bool(PRICES.find(kind).facts.get("needs_history", True)))
+
+
+def learns(spec: PlaceSpec) -> bool:
+    """Whether one of its placers learns from history where there is any."""
+    plain = [name.partition(":")[0] for name in spec.policy if name != RECOMMENDED and not is_reference(name)]
+    return any("history" in _settings(PLACERS.find(name)) for name in plain)
 
 
 def _kind(spec: PricedSpec, choice: Choice, asked: str) -> str:
@@ -57,15 +63,16 @@ def _settings(choice: Choice) -> tuple[str, ...]:
 def placer_of(spec: PricedSpec, history: Sequence[Workload], cluster: Cluster, name: str, number: int) -> Placer:
     """The placer of this name (`pdors`, `pdors:bid`, `my.py:Mine`) as the spec says.
 
-    A placer gets the fields of the spec that its class names in `settings`.
+    A placer gets the fields of the spec that its class names in `settings`; as `history` the past jobs, None if there are
+    none.
     """
     if is_reference(name):
         return _own(name, OWN_COLOURS[number % len(OWN_COLOURS)])
     plain, _, kind = name.partition(":")
     choice = PLACERS.find(plain)
     given = {setting: getattr(spec, setting) for setting in _settings(choice)}
-    if kind == PRICED:
-        given["history"] = tuple(history)
+    if kind == PRICED or "history" in given:
+        given["history"] = tuple(history) or None
     elif prices := _kind(spec, choice, kind):
         given["prices"] = price(spec, history, cluster, prices, only="kind" in choice.facts)
     if kind:

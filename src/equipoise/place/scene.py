@@ -17,7 +17,7 @@ import numpy as np
 from equipoise.errors import InputError, unknown_name
 from equipoise.place import files, traces
 from equipoise.place.calendar import Calendar
-from equipoise.place.calibrate import needs_history, placer_of, price_kinds
+from equipoise.place.calibrate import learns, needs_history, placer_of, price_kinds
 from equipoise.place.cluster import Cluster
 from equipoise.place.compare import Case, PlaceComparison, Progress, usual_baseline
 from equipoise.place.durations import learn_durations
@@ -130,7 +130,7 @@ def build(spec: PlaceSpec) -> PlaceScene:
     asked = RECOMMENDED in spec.policy or spec.recommend
     needed = bool(spec.learn_durations) or any(map(needs_history, price_kinds(spec)))
     try:
-        scene = read_scene(spec, history=asked or needed)
+        scene = read_scene(spec, history=asked or needed or learns(spec))
     except InputError as error:
         if needed or error.code != NO_PAST:
             raise

@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.kernels import Floats, Int32s, Ints, kernel
 from equipoise.place.placers._slotwise import JOB, MACHINE, SERVERS, WORKERS, JobTable, holds, seat, take
-from equipoise.place.planner.job_arrays import fits_together, servers_for
+from equipoise.place.planner.job_arrays import fits_together, inside, servers_for
 
 
 class Due(NamedTuple):
@@ -31,19 +31,23 @@ class Rates(NamedTuple):
 
 
 @kernel
-def rate_at(rates: Rates, j: int, machine: int, width: int, alone: bool) -> float:
-    """Samples per slot on machines of one type."""
-    at = rates.offset[j] + rates.domain[machine] * rates.stride[j] + width
-    return float(rates.together[at] if alone else rates.apart[at])
+def rate_at(rates: Rates, j: int, machine: int, width: int) -> float:
+    """Samples per slot on one machine."""
+    return float(rates.together[rates.offset[j] + rates.domain[machine] * rates.stride[j] + width])
 
 
 @kernel
-def rate_of(rates: Rates, rows: Int32s, first: int, last: int) -> float:
-    """Samples per slot of rows first..last-1, which are one job's."""
-    width = 0
+def rate_of(rates: Rates, jobs: JobTable, rows: Int32s, first: int, last: int) -> float:
+    """Samples per slot of rows first..last-1, which are one job's: of all domains that they are in, in the fastest."""
+    j, width, best = rows[first, JOB], 0, 0.0
     for k in range(first, last):
         width += rows[k, WORKERS]
-    return rate_at(rates, rows[first, JOB], rows[first, MACHINE], width, last - first == 1)
+    if last - first == 1:
+        return rate_at(rates, j, rows[first, MACHINE], width)
+    for on in range(jobs.within.shape[0]):
+        if inside(jobs.within, on, rows, first, last):
+            best = max(best, rates.apart[rates.offset[j] + on * rates.stride[j] + width])
+    return best
 
 
 @kernel
@@ -97,14 +101,8 @@ def seat_all(
     and taken already. Nobody has less than what is due. Rows job by job."""
     machines, resources = free.shape
     out, n = np.empty((held.shape[0] + 2 * machines + 64, 4), np.int32), 0
-    most, stale = np.zeros(resources, np.int64), True
+    most, stale = np.full(resources, np.iinfo(np.int64).max), True  # of each resource on any machine, or more than that
     for j in order:
-        if stale:
-            for r in range(resources):
-                most[r] = 0
-                for h in range(machines):
-                    most[r] = max(most[r], free[h, r])
-            stale = False
         due = held[begin[j] : end[j]]
         if n + machines + due.shape[0] > out.shape[0]:
             longer = np.empty((2 * out.shape[0] + machines, 4), np.int32)
@@ -118,12 +116,20 @@ def seat_all(
             take(free, jobs, j, due, -1)
             while got == 0 and width > mine:
                 got = seat(free, jobs, j, width, was[first[j] : last[j]], jobs.restart[j] > 0.0, out[n:])
-                if got > 0 and mine > 0 and rate_of(rates, out, n, n + got) < rate_of(rates, due, 0, due.shape[0]):
+                if (
+                    got > 0
+                    and mine > 0
+                    and rate_of(rates, jobs, out, n, n + got) < rate_of(rates, jobs, due, 0, due.shape[0])
+                ):
                     take(free, jobs, j, out[n : n + got], -1)
                     got = 0
                 width = width // 2 if width & (width - 1) == 0 else width - 1
             if got == 0:
                 take(free, jobs, j, due, 1)
+                if stale:  # looked up anew only when somebody found no room
+                    for r in range(resources):
+                        most[r] = free[:, r].max()
+                    stale = False
         if got > 0:
             stale = True
         else:
@@ -148,7 +154,7 @@ def widen(rows: Int32s, jobs: JobTable, rates: Rates, free: Ints, was: Int32s, f
         )
         stays = last[j] == first[j] + 1 and was[first[j], MACHINE] == h and was[first[j], WORKERS] == w
         keep = 1.0 - jobs.restart[j] if stays else 1.0
-        if wide > w and rate_at(rates, j, h, wide, True) * keep > rate_at(rates, j, h, w, True):
+        if wide > w and rate_at(rates, j, h, wide) * keep > rate_at(rates, j, h, w):
             rows[k, WORKERS], rows[k, SERVERS] = wide, servers_for(wide, jobs.per_server[j])
         take(free, jobs, j, one, 1)
 

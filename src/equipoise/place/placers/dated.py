@@ -290,6 +290,7 @@ class DatedSession(Slotwise):
         """Tell a job, which has a plan, its date."""
         self.due[j] = due
         self.waiting.pop(j, None)
+        self.begun[j] = True  # what it runs on is not lent
         worth = self.run.jobs[j].utility(due - int(self.run.arrival[j]))
         self.run.decide(j, ADMITTED, worth=worth, due=due)
 
