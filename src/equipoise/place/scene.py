@@ -149,8 +149,8 @@ def build(spec: PlaceSpec) -> PlaceScene:
 
 def _recommended(spec: PlaceSpec, scene: PlaceScene) -> Recommendation:
     """The best on history; with little or none the usual one."""
-    early, late = parts(scene.history) if scene.history else (None, ())
-    if early is None or len(late) < ENOUGH:
+    early, late = parts(scene.history) if scene.history else (None, None)
+    if early is None or late is None or len(late) < ENOUGH:
         label, past = PLACERS.find(USUAL).name, counted(len(late), "past job") if late else "no past jobs"
         few = "are too few to tell" if late else "tell"
         return Recommendation(label, USUAL, f"{label}, the usual one: {past} {few} which is the best")
