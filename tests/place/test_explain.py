@@ -15,7 +15,7 @@ from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.execution import ADMITTED, REFUSED, Execution
 from equipoise.place.explain import Explanation, explain
 from equipoise.place.explanation import Change, changes_of, ways_of
-from equipoise.place.job import Deadline, Job, Linear, Workload
+from equipoise.place.job import Deadline, Job, Linear, Unstated, Workload
 from equipoise.place.simulate import Placer, Result, simulate
 from equipoise.place.traces import synthetic, synthetic_cluster
 from refusals import refused
@@ -140,11 +140,12 @@ def test_room_only_when_it_is_worth_nothing():
     assert "only when finishing it is worth nothing" in told.text()
 
 
-def test_elasticflow_is_asked_as_pdors_is():
+@pytest.mark.parametrize("policy", [placers.ElasticFlow(), placers.Dated()])
+def test_others_that_promise_are_asked_as_pdors_is(policy: Placer):
     """The same 4 GPUs, full of a job with a deadline in slot 7: of the one that must end in slot 3 not 1 % has room, at any
     width or worth; 5 slots later it ends in slot 8."""
     jobs = [job("big", 32, 4, utility=Deadline(9.0, 7.0)), job("late", 4, 4, utility=Deadline(5.0, 3.0))]
-    result = simulate(gpus(4), jobs, placers.ElasticFlow(), slots=10)
+    result = simulate(gpus(4), jobs, policy, slots=10)
     told = explain(result, "late")
     assert (told.reason, [(one.words, one.due) for one in told.changes]) == (
         "no_capacity",
@@ -153,16 +154,17 @@ def test_elasticflow_is_asked_as_pdors_is():
     taken_with_every_change(result, told)
 
 
-def test_another_type_of_machines():
+@pytest.mark.parametrize("policy", [FREE, placers.Dated()])
+def test_another_type_of_machines(policy: Placer):
     """The v100s are full to slot 7, the a100s are free: a job that takes v100s alone must end in slot 3, and would as soon
     as it takes a100s. One that fits no machine of its type is told of the type that has room for it."""
     cluster = Cluster(
         (Machine({"gpu": 4}, name="v", type="v100"), Machine({"gpu": 4, "cpu": 8}, name="a", type="a100"))
     )
     own: dict[str, Any] = {"speeds": {"v100": 2.0}, "utility": Deadline(5.0, 3.0)}
-    jobs = [job("big", 32, 4, speeds={"v100": 1.0}), job("late", 4, 4, **own)]
+    jobs = [job("big", 32, 4, speeds={"v100": 1.0}, utility=Deadline(9.0, 7.0)), job("late", 4, 4, **own)]
     jobs += [job("wide", 2, 1, worker={"gpu": 1, "cpu": 4}, **own)]
-    result = simulate(cluster, jobs, FREE, slots=10)
+    result = simulate(cluster, jobs, policy, slots=10)
     told = explain(result, "late")
     also = change(told, "type a100")
     assert (also.words, also.changes) == ("type a100 too, if as fast as v100", {"speeds": {"v100": 2.0, "a100": 2.0}})
@@ -187,6 +189,23 @@ def test_a_price_it_would_not_pay():
     assert [one.words for one in told.changes] == ["a worth of at least 8.16 (now 4)", "37 % of the work"]
     assert [one.payoff for one in told.changes] == pytest.approx([0.16, 1.0])
     assert [one.exact for one in told.changes] == [True, False]
+    taken_with_every_change(result, told)
+
+
+def test_a_price_that_a_date_would_not_pay():
+    """History asks 10 times for 8 of 4 GPU-slots a slot, at a worth of 8: a slot of the cluster costs 4, and 8 GPU-slots 8.
+    1.02 to the 106th is 8.159, to the 105th 7.999. Where nothing is stated there is no worth or deadline to change, but
+    work: promises may hold 2 % of 10 slots, a fifth of the cluster for one, and so a fifth of 4 GPU-slots."""
+    past = Workload(tuple(job(f"p{k}", 8, 4, arrival=k, utility=Deadline(8.0, 100.0)) for k in range(10)))
+    dear = placers.Dated(history=past, times=1.0)
+    result = simulate(gpus(4), [job("a", 8, 4, utility=Deadline(1.0, 100.0))], dear, slots=10)
+    told = explain(result, "a")
+    assert (told.reason, [one.words for one in told.changes]) == ("priced_out", ["a worth of at least 8.159 (now 1)"])
+    assert "costs more than it is worth" in told.text()
+    taken_with_every_change(result, told)
+    result = simulate(gpus(4), [job("a", 4, 4, utility=Unstated())], placers.Dated(), horizon=10)
+    told = explain(result, "a")
+    assert (told.reason, [one.words for one in told.changes]) == ("no_capacity", ["20 % of the work"])
     taken_with_every_change(result, told)
 
 

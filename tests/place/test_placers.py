@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -399,5 +400,20 @@ def test_an_unknown_name_is_refused_with_the_nearest():
         placers.named("SRFT")
 
 
+@pytest.mark.parametrize("stated", [{}, {"utility": Linear(100.0, 1000.0)}])
+def test_dated_counts_priority_and_what_users_have_had(stated: dict[str, Any]):
+    """One GPU, slots of an hour. Alice runs all week; then two equal jobs come, hers first. Without `fair` hers runs first;
+    with it Bob's does, who has had nothing. Of two of hers with priorities 1 and 2 the second runs first either way."""
+    one = {"batch": 1, "time_per_sample": 1.0, "worker": {"gpu": 1}, **stated}
+    week = [Job(f"w{k}", 24 * k, 24.0, user="alice", **one) for k in range(7)]
+    equal = [Job(name, 167, 8.0, user=name.rstrip("2"), **one) for name in ("alice2", "bob2")]
+    for fair, order in ((False, [176 - 1, 184 - 1]), (True, [184 - 1, 176 - 1])):
+        result = simulate(gpus(1), [*week, *equal], placers.Dated(fair=fair, dates=False), horizon=500)
+        assert result.finish[-2:].tolist() == order
+        both = [job.but(user="alice", priority=k) for k, job in enumerate(equal, 1)]
+        result = simulate(gpus(1), [*week, *both], placers.Dated(fair=fair, dates=False), horizon=500)
+        assert result.finish[-2:].tolist() == [184 - 1, 176 - 1]
+
+
 def test_every_policy_has_its_own_name_and_colour():
-    assert len({p.label for p in placers.ALL}) == len({p.colour for p in placers.ALL}) == len(placers.ALL) == 10
+    assert len({p.label for p in placers.ALL}) == len({p.colour for p in placers.ALL}) == len(placers.ALL) == 11

@@ -95,9 +95,9 @@ def settings(folder: Path, workload: Workload, **more: Any) -> PlaceSpec:
     return PlaceSpec(**(given | more))
 
 
-def test_without_a_policy_the_recommended_one_runs_beside_a_few(tmp_path: Path) -> None:
-    """On the first quarter Dated, as quick as SRTF, for it promises; the jobs that are scored may be anything: the sentence
-    stays the same."""
+def test_without_a_policy_the_recommended_one_runs_beside_a_few(tmp_path: Path, monkeypatch: Any) -> None:
+    """The best on the first quarter; the jobs that are scored may be anything: the sentence stays the same."""
+    monkeypatch.setattr("equipoise.place.scene.ENOUGH", 4)
     scene = settings(tmp_path, jobs(16)).build()
     assert scene.recommended is not None and scene.recommended.name == "dated"
     assert [placer.label for placer in scene.placers] == ["Dated", "SRTF", "EASY", "FIFO"]
@@ -107,8 +107,9 @@ def test_without_a_policy_the_recommended_one_runs_beside_a_few(tmp_path: Path) 
     assert scene.compare().document().result["recommended"]["policy"] == "Dated"
 
 
-def test_named_policies_ask_history_only_if_told_to(tmp_path: Path) -> None:
+def test_named_policies_ask_history_only_if_told_to(tmp_path: Path, monkeypatch: Any) -> None:
     """--policy fifo replays nothing and scores every job; --recommend tells, and changes nothing else."""
+    monkeypatch.setattr("equipoise.place.scene.ENOUGH", 4)
     alone = settings(tmp_path, jobs(16), policy="fifo").build()
     assert (alone.recommended, len(alone.jobs)) == (None, 16)
     told = settings(tmp_path, jobs(16), policy="fifo", recommend=True).build()

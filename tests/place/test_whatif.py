@@ -58,6 +58,14 @@ def test_another_policy(tmp_path):
     ]
 
 
+def test_dates_instead_of_a_queue(tmp_path):
+    """Dated keeps a and c, who have time, for the end: b first, in time for its 10; a two later; all three have a date."""
+    found = asked(tmp_path, instead="dated")
+    assert told(found) == [("gained", "b", 5, 1), ("lost", "a", 3, 5), ("date", "c", 8, 8)]
+    assert [row["due_after"] for row in found.changes] == [2, 19, 19]
+    assert found.document().result["dates"]["only then"] == 3
+
+
 def test_whose_dates_move(tmp_path):
     """PDORS at next to no price, worth that falls: dates are the ends of FIFO above, so that b's and c's come earlier. Under
     FIFO nobody has one."""

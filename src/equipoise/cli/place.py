@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import os
 import sys
 import time
 from dataclasses import replace
@@ -15,15 +14,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equipoise.cli.options import Address, File, Json, Out, Spread, Workers, application, spreading, with_options
-from equipoise.cli.output import LINE_SECONDS, Meter, metered, naming_faults, run_folder, show_choices, tell, warn
+from equipoise.cli.output import (
+    LINE_SECONDS,
+    Meter,
+    compiling_told,
+    metered,
+    naming_faults,
+    run_folder,
+    show_choices,
+    tell,
+    warn,
+)
 from equipoise.errors import InputError
-from equipoise.place.spec import BoundSpec, PlaceSpec, PricedSpec, SceneSpec, SweepSpec, WhatIfSpec
+from equipoise.place.spec import USUAL, BoundSpec, PlaceSpec, PricedSpec, SceneSpec, SweepSpec, WhatIfSpec
 
 if TYPE_CHECKING:
     from equipoise.place.compare import PlaceComparison, Progress
     from equipoise.place.scene import PlaceScene
 
 DEFAULT = "compare"
+COMPILING = 10.0  # seconds of one core that the kernels of the default run take
 
 
 app = application(DEFAULT)
@@ -61,12 +71,12 @@ def compare(
     from equipoise.present.place import summary
 
     spec = PlaceSpec.read(config, _with_jobs(chosen, jobs))
-    _say_if_compiling(quiet=json)
-    scene = spec.build()
     with (
+        compiling_told(COMPILING, quiet=json),
         run_folder(out, "place", spec) as folder,
         spreading("processes", workers, spread, address, quiet=json) as elsewhere,
     ):
+        scene = spec.build()
         found = _compared(scene, quiet=json, workers=None if elsewhere else 1)
         found.save(folder, report=report)
     warn(scene.skipped if json else ())
@@ -174,10 +184,11 @@ def explain(
 
     asked = PlaceSpec.read(*_of_one(chosen, jobs, run, config))
     spec = asked.model_copy(update={"policy": asked.policy[:1], "bound": False, "baseline": None})
-    scene = asked.build()
-    scene.refuse_unknown_job(job)
-    alone = replace(scene, placers=scene.placers[:1], baseline=scene.placers[0].label, bound=False)
-    found = explain(_compared(alone, quiet=json).results[0], job)  # a run repeats exactly
+    with compiling_told(COMPILING, quiet=json):
+        scene = asked.build()
+        scene.refuse_unknown_job(job)
+        alone = replace(scene, placers=scene.placers[:1], baseline=scene.placers[0].label, bound=False)
+        found = explain(_compared(alone, quiet=json).results[0], job)  # a run repeats exactly
     tell(Document("place explain", found.as_dict(), config=spec.plain()), json, last=found.text())
 
 
@@ -191,7 +202,7 @@ def whatif(
     from equipoise.present.place import whatif_blocks
 
     spec = WhatIfSpec.read(*_of_one(chosen, jobs, run, config))
-    with run_folder(out, "place-whatif", spec, spec.policy) as folder:
+    with compiling_told(COMPILING, quiet=json), run_folder(out, "place-whatif", spec, spec.policy) as folder:
         found = whatif(spec, compared=partial(_compared, quiet=json))
         found.save(folder, report=False)
     document = found.document()
@@ -220,7 +231,7 @@ def calibrate(
         raise InputError(f"--out {out}: there is such a file already; name another, or remove it")
     if not out.absolute().parent.is_dir():
         raise InputError(f"cannot write {out}: {out.absolute().parent} is not a folder")
-    with metered(CALIBRATING, "replay", None, quiet=json) as meter:
+    with compiling_told(COMPILING, quiet=json), metered(CALIBRATING, "replay", None, quiet=json) as meter:
         found = calibrate(spec, replayed=lambda count: meter.bar.update(meter.task, completed=count))
     found.write(out)
     result = {"trials": found.trials, "out": str(out), "calibrated": found.said}
@@ -266,24 +277,15 @@ def _of_one(chosen: Chosen, jobs: str | None, run: Path | None, config: Path | N
     if run is not None and not (run / "config.yaml").is_file():
         raise InputError(f"{run}: no run folder of place: it has no config.yaml")
     if run is None and config is None:
-        chosen = {"policy": "pdors"} | chosen
+        chosen = {"policy": USUAL} | chosen
     return run / "config.yaml" if run is not None else config, _with_jobs(chosen, jobs)
 
 
 def _compared(scene: PlaceScene, *, quiet: bool, workers: int | None = 1) -> PlaceComparison:
     """Compare with progress; a fault inside a user's policy becomes one line that names the place in her file."""
-    _say_if_compiling(quiet=quiet)
     files = [] if scene.spec is None else scene.spec.policy
     with naming_faults(files), metered("comparing", "slot", None, quiet=quiet) as meter:
         return scene.compare(progress=_shown(meter), workers=workers)
-
-
-def _say_if_compiling(*, quiet: bool) -> None:
-    from equipoise.place import planner
-
-    home = Path(str(planner.__file__)).parent
-    if not quiet and os.access(home, os.W_OK) and not any(home.glob("__pycache__/*.nbi")):
-        print("compiling, once after installing: a minute or two", file=sys.stderr, flush=True)
 
 
 def _shown(meter: Meter) -> Progress:

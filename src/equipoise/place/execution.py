@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from equipoise._moved import old_attribute
-from equipoise.errors import InputError, unknown_name
-from equipoise.kernels import Floats, Int32s, Ints, kernel
+from equipoise.errors import InputError, unknown_name, whole_number
+from equipoise.kernels import Floats, Int32s, Ints, inner, kernel
 from equipoise.place.calendar import Blocked, Calendar
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Workload, worth_over
@@ -69,21 +69,33 @@ def carry_out(cells: Int32s, first: int, arrays: JobArrays, left: float, enough:
     return -1, left
 
 
+@inner
+def _covers(has: Ints, need: Ints) -> bool:
+    for r in range(has.shape[0]):  # noqa: SIM110  # numba compiles no generator
+        if has[r] < need[r]:
+            return False
+    return True
+
+
 @kernel
 def fastest(capacity: Ints, counts: Ints, arrays: JobArrays) -> float:
     """Samples per slot of the job alone on the empty cluster; 0 when it does not fit at all."""
     widest = arrays.together.shape[1] - 1
     best = 0.0
-    firsts = np.cumsum(counts) - counts  # machines of the entries
+    there = np.empty(capacity.shape[0], np.bool_)  # which entries are in the domain
     for on in range(arrays.together.shape[0]):
-        apart, entries = arrays.per_server == 0, np.flatnonzero(arrays.within[on][firsts])
-        for e in entries:
+        apart, machine = arrays.per_server == 0, 0
+        for e in range(capacity.shape[0]):
+            there[e] = arrays.within[on, machine]
+            machine += counts[e]
+        for e in range(capacity.shape[0]):
+            if not there[e]:
+                continue
             for w in range(1, fits_together(capacity[e], arrays.worker, arrays.server, arrays.per_server, widest) + 1):
                 best = max(best, arrays.together[on, w])
-        for k in entries:
-            for other in entries:
-                if (k != other or counts[k] > 1) and np.all(capacity[k] >= arrays.worker):
-                    apart = apart or bool(np.all(capacity[other] >= arrays.server))
+            for other in range(capacity.shape[0] if _covers(capacity[e], arrays.worker) else 0):
+                two = there[other] and (e != other or counts[e] > 1)
+                apart = apart or (two and _covers(capacity[other], arrays.server))
         if apart:
             for w in range(1 if arrays.per_server > 0 else 2, widest + 1):
                 best = max(best, arrays.apart[on, w])
@@ -112,11 +124,8 @@ class Execution:
                 "say how far ahead is planned: slots=T (a fixed end) or horizon=N (rolling)", code="slots.missing"
             )
         for name, value in (("slots", slots), ("horizon", horizon)):
-            whole = value is None or (isinstance(value, int | np.integer) and not isinstance(value, bool))
-            if not whole or (value is not None and not 1 <= value <= MOST_SLOTS):
-                raise InputError(
-                    f"{name} is {value!r}; expected a whole number of slots, 1 to {MOST_SLOTS:,}", code="slots.range"
-                )
+            if value is not None:
+                whole_number(value, name, 1, MOST_SLOTS, code="slots.range")
         self.cluster, self.jobs, self.slots = cluster, jobs, slots
         self.end = end_of(jobs, slots, horizon)
         self.horizon = min(int(horizon or self.end), self.end)

@@ -86,9 +86,9 @@ def ways_of(job: Job, cluster: Cluster, window: int) -> list[Way]:
         both = [Form(f"{fits.words} and {words}", {**fits.changes, **new}) for words, new in less] if fits else []
         return [*types, *([Way([fits, *both], rising=True)] if fits else [])]
     stated, value = job.utility.as_dict(), getattr(job.utility, "value", 0.0)
-    more = []
-    for v in (float(f"{min(value * times, MOST_WORTH):.4g}") for times in WORTHS if value > 0.0):
-        more.append(Form(f"a worth of at least {v:.4g} (now {value:.4g})", {"utility": utility(stated | {"value": v})}))
+    worths = [float(f"{min(value * times, MOST_WORTH):.4g}") for times in WORTHS if value > 0.0]
+    higher = ((v, {"utility": utility(stated | {"value": v})}) for v in worths)
+    more = [Form(f"a worth of at least {v:.4g} (now {value:.4g})", new) for v, new in higher]
     later = []
     if job.utility.name in LATER:
         name, what = LATER[job.utility.name]
@@ -277,6 +277,8 @@ def _at_these_prices(e: Explanation) -> list[str]:
     full = ", ".join(f"{p.resource} {_percent(p.full)}" for p in e.prices)
     if e.reason in (INFEASIBLE_ALONE, BEYOND_HORIZON):
         return []
+    if e.best is None and e.reason == PRICED_OUT and not e.prices:
+        return ["There was room for it by its date, but the machine-time of that costs more than it is worth."]
     if e.best is None and e.reason == PRICED_OUT:
         return [
             "Planned with a restart in every slot its work has no room; planned with few, it costs more than its worth."

@@ -20,7 +20,7 @@ from equipoise.place.cluster import Cluster
 from equipoise.place.job import Workload
 from equipoise.place.simulate import Placer, simulate
 from equipoise.place.slowdown import NOTHING, stated
-from equipoise.place.spec import PLACERS, SEEN
+from equipoise.place.spec import PLACERS, SEEN, USUAL
 from equipoise.present.text import number
 from equipoise.units import count
 
@@ -28,8 +28,8 @@ NEAR, TIES = 0.01, ("completed", "in_time", "promised_on_arrival")  # of the bes
 # Jobs at most: 2 to 5 CPU-seconds for 1,000 past jobs, half of it the calibration of PDORS. Time itself may not decide, or
 # no run would repeat.
 REPLAYED, CALIBRATED, LEAST = 1000, 200, 50
-USUAL = ("dated", "srtf")  # the first there is, where there is no past
-BESIDE = ("srtf", "easy", "fifo")  # shown beside the one recommended, if they are there
+ENOUGH = 100  # with fewer past jobs one or two large ones would decide: the usual policy is recommended
+BESIDE = (USUAL, "srtf", "easy", "fifo")  # shown beside the one recommended
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,13 @@ class Recommendation:
         }
 
 
-def candidates(*, calendar: bool = False) -> list[str]:
+def candidates(*, calendar: bool = False, priced: bool = True) -> list[str]:
     """Every placer there is and each of its `kinds`; of the `named_only` those that say `candidate = True`; with a calendar
-    those only that keep to one."""
+    those only that keep to one; not `priced`: none that posts prices, which takes long to find them."""
     found = []
     for choice in PLACERS.choices():
         able = not calendar or choice.facts.get("calendars", True)
+        able = able and (priced or "prices" not in cast("Sequence[str]", choice.facts.get("settings", ())))
         if able and choice.facts.get("candidate", not choice.facts.get("named_only")):
             kinds = cast("Sequence[str]", choice.facts.get("kinds", ()))
             found += [choice.stem, *(f"{choice.stem}:{kind}" for kind in kinds)]

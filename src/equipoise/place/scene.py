@@ -23,8 +23,9 @@ from equipoise.place.compare import Case, PlaceComparison, Progress, usual_basel
 from equipoise.place.durations import learn_durations
 from equipoise.place.execution import end_of
 from equipoise.place.job import Workload
-from equipoise.place.recommend import BESIDE, USUAL, Recommendation, candidates, parts, recommend
+from equipoise.place.recommend import BESIDE, ENOUGH, Recommendation, candidates, parts, recommend
 from equipoise.place.simulate import Placer
+from equipoise.place.slowdown import WORTH, stated
 from equipoise.place.spec import (
     AUTO,
     OWN,
@@ -32,11 +33,11 @@ from equipoise.place.spec import (
     RECOMMENDED,
     SEEN,
     TRACES,
+    USUAL,
     WORTHS,
     PlaceSpec,
     PricedSpec,
     SceneSpec,
-    placer_names,
 )
 from equipoise.place.traces._rows import columns, format_of, opened
 from equipoise.units import count as counted, seconds
@@ -147,15 +148,16 @@ def build(spec: PlaceSpec) -> PlaceScene:
 
 
 def _recommended(spec: PlaceSpec, scene: PlaceScene) -> Recommendation:
-    """The best on history; without history the usual one."""
-    if not scene.history:
-        name = next(name for name in USUAL if name in placer_names())
-        label = PLACERS.find(name).name
-        return Recommendation(label, name, f"{label}, the usual one: no past jobs tell which is the best")
-    early, late = parts(scene.history)
+    """The best on history; with little or none the usual one."""
+    early, late = parts(scene.history) if scene.history else (None, None)
+    if early is None or late is None or len(late) < ENOUGH:
+        label, past = PLACERS.find(USUAL).name, counted(len(late), "past job") if late else "no past jobs"
+        few = "are too few to tell" if late else "tell"
+        return Recommendation(label, USUAL, f"{label}, the usual one: {past} {few} which is the best")
     quick = {"replan": 0, "prices": "replay" if spec.prices == "best" else spec.prices}  # both others only refine
     plain = spec.model_copy(update=quick)
-    names = candidates(calendar=scene.calendar is not None)
+    priced = spec.history is not None and stated(late) == WORTH
+    names = candidates(calendar=scene.calendar is not None, priced=priced)
     given = {name: placer_of(plain, [early], scene.cluster, name, k) for k, name in enumerate(names)}
     window: dict[str, Any] = {"slots": scene.slots, "horizon": scene.horizon}
     return recommend(scene.cluster, late, given, **window, seed=spec.seed, pace=spec.pace)
@@ -166,8 +168,7 @@ def _expanded(names: Sequence[str], found: Recommendation | None) -> list[str]:
     if found is None or RECOMMENDED not in names:
         return list(names)
     given = [found.name if name == RECOMMENDED else name for name in names]
-    known = placer_names()
-    return list(dict.fromkeys(given + [name for name in BESIDE if name in known and len(names) == 1]))
+    return list(dict.fromkeys(given + [name for name in BESIDE if len(names) == 1]))
 
 
 def _baseline(spec: PlaceSpec, labels: Sequence[str]) -> str:

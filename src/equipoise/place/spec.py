@@ -34,6 +34,7 @@ DRAWN = "drawn"
 WORTHS = ("none", DRAWN)  # what a job of a trace is worth that states nothing of it
 EVERY = "all"
 RECOMMENDED = "recommended"
+USUAL = "dated"  # the policy where there is no reason for another
 PLAIN = "plain"  # pdors:plain: neither re-planning nor backfill
 PRICED = "priced"  # elasticflow:priced: with a price from history
 COUNT_MOST = 2**31  # of slots, machines, seeds and such
@@ -278,6 +279,11 @@ class PlaceSpec(PricedSpec):
         None, "What jobs may not have: reservations, maintenance, machines that end or fail.", "Jobs", "FILE"
     )
     recommend: bool = setting(False, "With --policy too: replay history, and say which is recommended.", "Policies")
+    fair: bool = setting(
+        False,
+        "Dated: a job counts the less the more of the cluster its user has had; half a week's is forgotten.",
+        "Policies",
+    )
     baseline: str | None = setting(None, "Gains are told against this policy. (default: FIFO)", "Policies", "NAME")
     bound: bool = setting(True, "The upper bound that no schedule can pass (an LP).", "Policies")
 

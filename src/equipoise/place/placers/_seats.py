@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
-from equipoise.kernels import Floats, Int32s, Ints, kernel
-from equipoise.place.placers._slotwise import JOB, MACHINE, SERVERS, WORKERS, JobTable, holds, seat, take
+from equipoise.kernels import ZERO, Floats, Int32s, Ints, borrowed, inner, kernel
+from equipoise.place.placers._slotwise import (
+    GIVE,
+    JOB,
+    MACHINE,
+    SERVERS,
+    TAKE,
+    WORKERS,
+    JobTable,
+    copied,
+    holds,
+    seat,
+    take,
+)
 from equipoise.place.planner.job_arrays import fits_together, inside, servers_for
 
 
@@ -30,20 +42,20 @@ class Rates(NamedTuple):
     domain: Ints  # [machine] that of its type
 
 
-@kernel
+@inner
 def rate_at(rates: Rates, j: int, machine: int, width: int) -> float:
     """Samples per slot on one machine."""
     return float(rates.together[rates.offset[j] + rates.domain[machine] * rates.stride[j] + width])
 
 
-@kernel
+@inner
 def rate_of(rates: Rates, jobs: JobTable, rows: Int32s, first: int, last: int) -> float:
     """Samples per slot of rows first..last-1, which are one job's: of all domains that they are in, in the fastest."""
     j, width, best = rows[first, JOB], 0, 0.0
     for k in range(first, last):
         width += rows[k, WORKERS]
     if last - first == 1:
-        return rate_at(rates, j, rows[first, MACHINE], width)
+        return rate_at(rates, int(j), int(rows[first, MACHINE]), width)
     for on in range(jobs.within.shape[0]):
         if inside(jobs.within, on, rows, first, last):
             best = max(best, rates.apart[rates.offset[j] + on * rates.stride[j] + width])
@@ -78,7 +90,7 @@ def seat_due(
                 continue  # a machine has failed: the part waits
             units[best] -= due.units[d]
             out[n, JOB], out[n, MACHINE], out[n, WORKERS], out[n, SERVERS] = j, best, due.workers[d], servers
-            take(free, jobs, j, out[n : n + 1], 1)
+            take(free, jobs, out[n : n + 1], TAKE)
             n += 1
     return n
 
@@ -99,6 +111,7 @@ def seat_all(
 ) -> Int32s:
     """Seats in order, at the width asked for or the widest of its halves that fits; `held[begin[j]:end[j]]` is due to job j
     and taken already. Nobody has less than what is due. Rows job by job."""
+    order, widths, jobs, rates, free, was, held = borrowed((order, widths, jobs, rates, free, was, held))
     machines, resources = free.shape
     out, n = np.empty((held.shape[0] + 2 * machines + 64, 4), np.int32), 0
     most, stale = np.full(resources, np.iinfo(np.int64).max), True  # of each resource on any machine, or more than that
@@ -106,35 +119,37 @@ def seat_all(
         due = held[begin[j] : end[j]]
         if n + machines + due.shape[0] > out.shape[0]:
             longer = np.empty((2 * out.shape[0] + machines, 4), np.int32)
-            longer[:n] = out[:n]
+            copied(out, n, longer)
             out = longer
         mine = 0
         for k in range(due.shape[0]):
             mine += due[k, WORKERS]
         got, width = 0, widths[j]
         if width > mine and (mine > 0 or holds(most, jobs, j, 1, 0)):
-            take(free, jobs, j, due, -1)
+            take(free, jobs, due, GIVE)
             while got == 0 and width > mine:
                 got = seat(free, jobs, j, width, was[first[j] : last[j]], jobs.restart[j] > 0.0, out[n:])
                 if (
                     got > 0
                     and mine > 0
-                    and rate_of(rates, jobs, out, n, n + got) < rate_of(rates, jobs, due, 0, due.shape[0])
+                    and rate_of(rates, jobs, out, n, n + got) < rate_of(rates, jobs, due, ZERO, due.shape[0])
                 ):
-                    take(free, jobs, j, out[n : n + got], -1)
+                    take(free, jobs, out[n : n + got], GIVE)
                     got = 0
                 width = width // 2 if width & (width - 1) == 0 else width - 1
             if got == 0:
-                take(free, jobs, j, due, 1)
+                take(free, jobs, due, TAKE)
                 if stale:  # looked up anew only when somebody found no room
                     for r in range(resources):
-                        most[r] = free[:, r].max()
+                        most[r] = 0
+                        for h in range(machines):
+                            most[r] = max(most[r], free[h, r])
                     stale = False
         if got > 0:
             stale = True
         else:
             got = due.shape[0]
-            out[n : n + got] = due
+            copied(due, got, out[n:])
         n += got
     return out[:n]
 
@@ -142,13 +157,14 @@ def seat_all(
 @kernel
 def widen(rows: Int32s, jobs: JobTable, rates: Rates, free: Ints, was: Int32s, first: Ints, last: Ints) -> None:
     """What is idle after all: jobs on one machine grow on it while they are faster."""
+    rows, jobs, rates, free, was = borrowed((rows, jobs, rates, free, was))
     for k in range(rows.shape[0]):
-        j = rows[k, JOB]
+        j = int(rows[k, JOB])
         if (k > 0 and rows[k - 1, JOB] == j) or (k + 1 < rows.shape[0] and rows[k + 1, JOB] == j):
             continue
-        h, w = rows[k, MACHINE], rows[k, WORKERS]
+        h, w = int(rows[k, MACHINE]), int(rows[k, WORKERS])
         one = rows[k : k + 1]
-        take(free, jobs, j, one, -1)
+        take(free, jobs, one, GIVE)
         wide = min(
             jobs.widest[j], fits_together(free[h], jobs.worker[j], jobs.server[j], jobs.per_server[j], jobs.widest[j])
         )
@@ -156,7 +172,7 @@ def widen(rows: Int32s, jobs: JobTable, rates: Rates, free: Ints, was: Int32s, f
         keep = 1.0 - jobs.restart[j] if stays else 1.0
         if wide > w and rate_at(rates, j, h, wide) * keep > rate_at(rates, j, h, w):
             rows[k, WORKERS], rows[k, SERVERS] = wide, servers_for(wide, jobs.per_server[j])
-        take(free, jobs, j, one, 1)
+        take(free, jobs, one, TAKE)
 
 
 @kernel
@@ -166,6 +182,9 @@ def slots_left(jobs: Ints, left: Floats, speed: Floats) -> Floats:
     for k in range(jobs.shape[0]):
         out[k] = max(left[jobs[k]] / speed[jobs[k]], 1e-3)
     return out
+
+
+TOGETHER = cast(bool, np.bool_(True))  # for a literal True the callee would be compiled twice
 
 
 class LevelTable(NamedTuple):

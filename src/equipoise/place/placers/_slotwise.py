@@ -6,12 +6,12 @@ machines as greedy finds. Amounts are whole milli-units.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from equipoise._moved import old_attribute
-from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
+from equipoise.kernels import ZERO, Bools, Floats, Int32s, Ints, borrowed, inner, kernel
 from equipoise.place.execution import INFEASIBLE_ALONE, LENT, PENDING, REFUSED, Execution
 from equipoise.place.planner.hull import SPREAD, TOGETHER
 from equipoise.place.planner.job_arrays import alone, fits_together, inside, servers_for
@@ -19,6 +19,7 @@ from equipoise.place.planner.packing import ROUNDING
 
 WAITING = "waiting"  # why a job that is not refused does not run: others are before it
 JOB, MACHINE, WORKERS, SERVERS = 0, 1, 2, 3  # columns of a seat
+TAKE, GIVE = cast(int, np.int64(1)), cast(int, np.int64(-1))  # for a literal the callee would be compiled twice
 NO_SEATS = np.empty((0, 4), np.int32)
 
 
@@ -46,7 +47,7 @@ def dominant(jobs: JobTable, j: int, width: int) -> float:
     return out
 
 
-@kernel
+@inner
 def holds(free: Ints | Floats, jobs: JobTable, j: int, workers: int, servers: int) -> bool:
     """Whether one machine has room for them."""
     for r in range(free.shape[0]):  # noqa: SIM110  # numba compiles no generator
@@ -55,24 +56,17 @@ def holds(free: Ints | Floats, jobs: JobTable, j: int, workers: int, servers: in
     return True
 
 
-@kernel
+@inner
 def _hand(free: Ints, jobs: JobTable, j: int, machine: int, workers: int, servers: int) -> None:
     for r in range(free.shape[1]):
         free[machine, r] -= workers * jobs.worker[j, r] + servers * jobs.server[j, r]
 
 
 @kernel
-def take(free: Ints, jobs: JobTable, j: int, seats: Int32s, sign: int) -> None:
-    """Take the seats of job j (sign 1), or give them back (-1)."""
+def take(free: Ints, jobs: JobTable, seats: Int32s, sign: int) -> None:
+    """Take seats (sign 1), or give them back (-1)."""
     for k in range(seats.shape[0]):
-        _hand(free, jobs, j, seats[k, MACHINE], sign * seats[k, WORKERS], sign * seats[k, SERVERS])
-
-
-@kernel
-def take_all(free: Ints, jobs: JobTable, rows: Int32s, sign: int) -> None:
-    """Take the seats of several jobs (sign 1), or give them back (-1)."""
-    for k in range(rows.shape[0]):
-        take(free, jobs, rows[k, JOB], rows[k : k + 1], sign)
+        _hand(free, jobs, seats[k, JOB], seats[k, MACHINE], sign * seats[k, WORKERS], sign * seats[k, SERVERS])
 
 
 @kernel
@@ -85,7 +79,7 @@ def emptiness(free: Ints, total: Floats) -> float:
     return out
 
 
-@kernel
+@inner
 def tightest(free: Ints, jobs: JobTable, j: int, width: int, on: int) -> int:
     """The fullest machine of a domain that holds the whole width together, -1 when none does (best fit)."""
     servers, best, least = servers_for(width, jobs.per_server[j]), -1, np.inf
@@ -97,15 +91,16 @@ def tightest(free: Ints, jobs: JobTable, j: int, width: int, on: int) -> int:
     return best
 
 
-@kernel
-def _copy(rows: Int32s, count: int, out: Int32s) -> int:
+@inner
+def copied(rows: Int32s, count: int, out: Int32s) -> int:
+    """Write the first `count` rows to `out`: NumPy's assignment takes longer to compile."""
     for k in range(count):
         for column in range(rows.shape[1]):
             out[k, column] = rows[k, column]
     return count
 
 
-@kernel
+@inner
 def seat(free: Ints, jobs: JobTable, j: int, width: int, was: Int32s, stay: bool, out: Int32s) -> int:
     """Take seats for exactly `width` workers with their servers, the fastest way that there is, and write them; returns how
     many rows (0: no room).
@@ -115,15 +110,15 @@ def seat(free: Ints, jobs: JobTable, j: int, width: int, was: Int32s, stay: bool
     kept, again = 0, was.shape[0] > 0
     for k in range(was.shape[0]):
         kept += was[k, WORKERS]
-        again = again and holds(free[was[k, MACHINE]], jobs, j, was[k, WORKERS], was[k, SERVERS])
+        again = again and holds(free[was[k, MACHINE]], jobs, j, int(was[k, WORKERS]), int(was[k, SERVERS]))
     again = again and kept == width
-    n = _copy(was, was.shape[0], out) if again and stay else 0
+    n = copied(was, was.shape[0], out) if again and stay else 0
     for way in jobs.ways[j]:
         if n > 0 or way < 0:
             break
         on = way // 2
-        if again and inside(jobs.within, on, was, 0, was.shape[0]) and (way % 2 == SPREAD or was.shape[0] == 1):
-            n = _copy(was, was.shape[0], out)
+        if again and inside(jobs.within, on, was, ZERO, was.shape[0]) and (way % 2 == SPREAD or was.shape[0] == 1):
+            n = copied(was, was.shape[0], out)
         elif way % 2 == TOGETHER:
             alone = tightest(free, jobs, j, width, on)
             if alone >= 0:
@@ -135,19 +130,33 @@ def seat(free: Ints, jobs: JobTable, j: int, width: int, was: Int32s, stay: bool
                 n = _servers_first(free, jobs, j, width, on, out)
     for k in range(n):
         out[k, JOB] = j
-    take(free, jobs, j, out[:n], 1)
+    take(free, jobs, out[:n], TAKE)
     return n
 
 
-@kernel
+@inner
+def _ranked(score: Ints, most: int) -> Ints:
+    """Machines by a score of 0 to `most`, the lowest first and ties in order: NumPy's sort takes longer to compile."""
+    start, out = np.zeros(most + 2, np.int64), np.empty(score.shape[0], np.int64)
+    for h in range(score.shape[0]):
+        start[score[h] + 1] += 1
+    for s in range(most):
+        start[s + 1] += start[s]
+    for h in range(score.shape[0]):
+        out[start[score[h]]] = h
+        start[score[h]] += 1
+    return out
+
+
+@inner
 def _spread(free: Ints, jobs: JobTable, j: int, width: int, on: int, out: Int32s) -> int:
     """The roomiest machines first, each filled with workers and a server whenever one is due; takes nothing."""
     per_server = jobs.per_server[j]
     room = np.empty(free.shape[0], np.int64)
     for h in range(free.shape[0]):
-        room[h] = -fits_together(free[h], jobs.worker[j], jobs.server[j], per_server, width)
+        room[h] = width - max(0, fits_together(free[h], jobs.worker[j], jobs.server[j], per_server, width))
     n, w, s = 0, 0, 0
-    for h in np.argsort(room, kind="mergesort"):
+    for h in _ranked(room, width):
         workers, servers = 0, 0
         while w < width and jobs.within[on, h]:
             due = int(per_server > 0 and s * per_server <= w)
@@ -163,15 +172,15 @@ def _spread(free: Ints, jobs: JobTable, j: int, width: int, on: int, out: Int32s
     return 0
 
 
-@kernel
+@inner
 def _servers_first(free: Ints, jobs: JobTable, j: int, width: int, on: int, out: Int32s) -> int:
     """Servers where fewest workers would fit, then workers where most do: for free room that holds only one kind."""
     machines = free.shape[0]
     servers = servers_for(width, jobs.per_server[j])
     room, sits = np.empty(machines, np.int64), np.zeros((machines, 2), np.int64)
     for h in range(machines):
-        room[h] = fits_together(free[h], jobs.worker[j], jobs.worker[j], 0, width)
-    order = np.argsort(room, kind="mergesort")
+        room[h] = max(0, fits_together(free[h], jobs.worker[j], jobs.worker[j], ZERO, width))
+    order = _ranked(room, width)
     for kind in range(2):
         missing = servers if kind == 0 else width
         for k in range(machines):
@@ -191,7 +200,7 @@ def _servers_first(free: Ints, jobs: JobTable, j: int, width: int, on: int, out:
     return n
 
 
-@kernel
+@inner
 def room(free: Ints) -> tuple[Ints, Floats]:
     """The most of each resource that is free on one machine; and in all, where 64 bits might not hold it."""
     most, total = np.zeros(free.shape[1], np.int64), np.zeros(free.shape[1])
@@ -202,7 +211,7 @@ def room(free: Ints) -> tuple[Ints, Floats]:
     return most, total
 
 
-@kernel
+@inner
 def fits_at_all(most: Ints, total: Floats, jobs: JobTable, j: int, width: int) -> bool:
     """Whether so many workers could be seated for all that `room` tells: a quick no for most."""
     return holds(most, jobs, j, 1, 0) and holds(total, jobs, j, width, servers_for(width, jobs.per_server[j]))
@@ -225,6 +234,7 @@ def seat_in_order(
     `fixed`: nobody moves and nobody overtakes one that does not fit. `narrower`: one that does not fit at its width
     may have the widest that does.
     """
+    order, widths, jobs, free, was = borrowed((order, widths, jobs, free, was))
     machines = free.shape[0]
     out, n = np.empty((2 * machines + 16, 4), np.int32), 0
     one, total = room(free)
@@ -238,7 +248,7 @@ def seat_in_order(
             if fits_at_all(one, total, jobs, j, width):
                 if n + machines > out.shape[0]:
                     longer = np.empty((2 * out.shape[0], 4), np.int32)
-                    _copy(out, n, longer)
+                    copied(out, n, longer)
                     out = longer
                 got = seat(free, jobs, j, width, was[first[j] : last[j]], fixed or jobs.restart[j] > 0.0, out[n:])
             if not narrower:
@@ -318,7 +328,7 @@ def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s]:
     return width, rows
 
 
-@kernel
+@inner
 def _drop(members: Ints, count: int, one: int) -> int:
     """Remove one from the first `count` members, if it is there; returns how many are left."""
     for i in range(count):
@@ -328,7 +338,7 @@ def _drop(members: Ints, count: int, one: int) -> int:
     return count
 
 
-@kernel
+@inner
 def _pick(free: Ints, jobs: JobTable, j: int, workers: int, servers: int, sits: Int32s, on: int) -> int:
     """A machine with room for these: one where the job sits already, else the emptiest; -1: none."""
     best, most = -1, -1.0
@@ -340,7 +350,7 @@ def _pick(free: Ints, jobs: JobTable, j: int, workers: int, servers: int, sits: 
     return best
 
 
-@kernel
+@inner
 def _pick_apart(free: Ints, jobs: JobTable, j: int, sits: Int32s, on: int) -> tuple[int, int]:
     """Machines for a worker and for a server that find no room on one."""
     for at in range(free.shape[0]):
@@ -443,10 +453,10 @@ class Slotwise:
     def still(self, queue: Ints, free: Ints) -> Int32s:
         """The seats of the slot before, taken from `free`; but of jobs on a machine that does not hold all it held."""
         rows = self.was[np.isin(self.was[:, JOB], queue)]
-        take_all(free, self.jobs, rows, 1)
+        take(free, self.jobs, rows, 1)
         over = (free[rows[:, MACHINE]] < 0).any(axis=1)
         gone = np.isin(rows[:, JOB], rows[over, JOB])
-        take_all(free, self.jobs, rows[gone], -1)
+        take(free, self.jobs, rows[gone], -1)
         return rows[~gone]
 
     def arrive(self, job: int) -> None:

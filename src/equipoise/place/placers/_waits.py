@@ -80,7 +80,7 @@ class Waits:
         self.span = 0
         self.learnt = learnt(np.empty(0), np.empty(0), np.empty(0))
         self.loose = LOOSE
-        if session.policy.history is not None and session.policy.dates:
+        if session.policy.history is not None and session.policy.dates and not session.stated:
             self.learn()
 
     def learn(self) -> None:
@@ -137,7 +137,7 @@ class Waits:
         factor = float(self.learnt.factor[b])
         if not factor <= self.loose * self.learnt.middle[b] < math.inf:
             return NO_CAPACITY
-        if session.held + session.own[j] * session.share[j] > AHEAD * run.horizon:
+        if session.booked + session.own[j] * session.share[j] > AHEAD * run.horizon:
             return NO_CAPACITY
         guess = self.guessed[j] if run.done[j] == 0.0 else self.guess(j)
         due = run.now - 1 + max(1, math.ceil(factor * guess - 1e-9))

@@ -43,6 +43,8 @@ class Dated:
         The price, in clearing prices of history. None: the best on history.
     dates
         False: nobody is promised anything.
+    fair
+        A job counts the less in the order the more of the cluster its user has had, half forgotten after a week.
     label
         What it is called.
     """
@@ -50,11 +52,12 @@ class Dated:
     history: Workload | Sequence[Workload] | None = None
     times: float | None = None
     dates: bool = True
+    fair: bool = False
     label: str = "Dated"
     colour: ClassVar[str] = "#7c3aed"
     rank: ClassVar[int] = 0
     promises: ClassVar[bool] = True
-    settings: ClassVar[tuple[str, ...]] = ("history",)
+    settings: ClassVar[tuple[str, ...]] = ("history", "fair")
     found: dict[object, Any] = field(init=False, default_factory=dict, repr=False, compare=False)  # in history
 
     def undated(self) -> Dated:
@@ -96,7 +99,7 @@ class DatedSession(Slotwise):
             np.zeros(count),
             np.zeros(count),
         )  # samples of its plan, and of the cell to go first
-        self.held = 0.0  # by all plans: cluster x slots, at the widths asked for
+        self.booked = 0.0  # by all plans: cluster x slots, at the widths asked for
         self.due = np.full(count, -1, dtype=np.int64)  # the slot promised
         self.waiting: dict[int, None] = {}
         self.begin, self.end = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
@@ -177,7 +180,7 @@ class DatedSession(Slotwise):
         self.open(range(self.run.now, self.run.now + self.run.horizon))
         promised = sorted(self.plans, key=lambda j: (int(self.due[j]), j))
         self.plans.clear()  # the pools have just been emptied
-        self.held = 0.0
+        self.booked = 0.0
         for j in promised:
             self.drop(j)
             if not self.take(j, int(self.due[j])):
@@ -196,7 +199,12 @@ class DatedSession(Slotwise):
 
     def weights(self, jobs: Ints) -> Floats:
         """By how much a job counts more than others in the order."""
-        return np.array([self.run.jobs[j].priority for j in jobs.tolist()])
+        priority = np.array([self.run.jobs[j].priority for j in jobs.tolist()])
+        if not self.policy.fair:
+            return priority
+        users = [self.run.jobs[j].user for j in jobs.tolist()]
+        used = {user: self.run.usage(user) for user in set(users)}
+        return priority / (1.0 + np.array([used[user] for user in users]))
 
     # Plans.
 
@@ -230,7 +238,7 @@ class DatedSession(Slotwise):
 
     def keep(self, j: int, where: int, cells: Ints) -> None:
         """Write down the plan of a job, whose room is taken."""
-        self.held += (len(cells) - len(self.plans.get(j, ()))) * self.share[j]
+        self.booked += (len(cells) - len(self.plans.get(j, ()))) * self.share[j]
         self.plans[j], self.pool_of[j], self.promised[j] = cells, where, True
         self.head[j] = cells[0, 0] if len(cells) else -1
         rates = self.level[j][where].rate[cells[:, 1]]
@@ -240,7 +248,7 @@ class DatedSession(Slotwise):
         """Give the room of a plan back."""
         if j in self.plans:
             cells, where = self.plans.pop(j), self.pool_of.pop(j)
-            self.held -= len(cells) * self.share[j]
+            self.booked -= len(cells) * self.share[j]
             book(self.pools[where].room, cells[cells[:, 0] >= self.run.now], self.level[j][where], -1)
         self.promised[j], self.head[j] = False, -1
 
@@ -281,7 +289,7 @@ class DatedSession(Slotwise):
                 for k, (where, cells) in old.items():
                     self.keep(k, where, cells)
                 if j in self.plans:  # its room is given back already
-                    self.held -= len(self.plans.pop(j)) * self.share[j]
+                    self.booked -= len(self.plans.pop(j)) * self.share[j]
                     self.promised[j], self.head[j] = False, -1
                 return False
         return True

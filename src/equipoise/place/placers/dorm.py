@@ -93,15 +93,15 @@ class DormSession(Slotwise):
     def _resize(self, j: int, width: int, sits: dict[int, Int32s], free: Ints) -> bool:
         """Seat a job anew at a width, or the widest below it that fits; whether its width is another now."""
         old = sits[j]
-        take(free, self.jobs, j, old, -1)
+        take(free, self.jobs, old, -1)
         self.target[j] = width
         rows = self.in_order(np.array([j]), widths=self.target, free=free, narrower=True)
         shrinks = width < _width(old)
         if len(rows) and (shrinks or _width(rows) > _width(old)):
             sits[j] = rows
             return True
-        take(free, self.jobs, j, rows, -1)
-        take(free, self.jobs, j, old, 1)
+        take(free, self.jobs, rows, -1)
+        take(free, self.jobs, old, 1)
         return False
 
 

@@ -19,7 +19,8 @@ from equipoise.place.placers._slotwise import WORKERS, Slotwise, fill
 @dataclass(frozen=True)
 class DRF:
     label: str = "DRF"
-    colour: ClassVar[str] = "#7c3aed"
+    colour: ClassVar[str] = "#ea580c"
+    candidate: ClassVar[bool] = False  # never recommended
     rank: ClassVar[int] = 4
 
     def start(self, run: Execution, seed: int) -> DRFSession:

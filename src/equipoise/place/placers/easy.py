@@ -9,16 +9,17 @@ that come free one by one, and where durations are overstated: holes look too sh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
-from equipoise.kernels import Floats, Int32s, Ints, kernel
+from equipoise.kernels import Floats, Int32s, Ints, borrowed, kernel
 from equipoise.place.execution import Execution
-from equipoise.place.placers._slotwise import JOB, JobTable, Slotwise, fits_at_all, room, seat, take
+from equipoise.place.placers._slotwise import GIVE, JOB, TAKE, JobTable, Slotwise, copied, fits_at_all, room, seat, take
 from equipoise.place.planner.packing import ROUNDING
 
 LONGEST = 1e9  # slots: for a rate of nothing
+STAY = cast(bool, np.bool_(True))  # for a literal True the callee would be compiled twice
 
 
 @dataclass(frozen=True)
@@ -49,22 +50,24 @@ class EASYSession(Slotwise):
         left = np.maximum(self.run.work[job] - self.run.done[job], 0.0) / rate
         ends = np.maximum(1.0, np.ceil(np.fmin(left, LONGEST) * (1.0 - ROUNDING)))  # past its statement: any slot now
         waiting = queue[~np.isin(queue, job)]
-        new = backfill(waiting, self.width, self.slots, self.jobs, free, held, ends)
-        return np.concatenate((held, new))
+        return backfill(waiting, self.width, self.slots, self.jobs, free, held, ends)
 
 
 @kernel
 def backfill(
     waiting: Ints, widths: Ints, slots: Floats, jobs: JobTable, free: Ints, held: Int32s, ends: Floats
 ) -> Int32s:
-    """Seats of those that start now. Job j needs slots[j, 0] on one machine, slots[j, 1] spread; held[k] is given back
-    after ends[k] slots."""
+    """Seats that are held, and of those that start now. Job j needs slots[j, 0] on one machine, slots[j, 1] spread; held[k]
+    is given back after ends[k] slots."""
+    jobs, free = borrowed((jobs, free))
     machines, resources = free.shape
-    most = 0
+    most = held.shape[0]
     for j in waiting:
         most += min(machines, 2 * widths[j])
-    nobody, out, n = np.empty((0, 4), np.int32), np.empty((most + machines, 4), np.int32), 0
-    until = np.empty(most + machines)
+    nobody, out, until = np.empty((0, 4), np.int32), np.empty((most + machines, 4), np.int32), np.empty(most + machines)
+    n = copied(held, held.shape[0], out)
+    for k in range(n):
+        until[k] = ends[k]
     both = shadow = free  # what is free from the slot of the reservation on
     reserved = np.inf  # slots from now to it
     stale = True
@@ -74,26 +77,33 @@ def backfill(
             stale = False
         got = 0
         if fits_at_all(one, total, jobs, j, widths[j]):
-            got = seat(free, jobs, j, widths[j], nobody, True, out[n:])
+            got = seat(free, jobs, j, widths[j], nobody, STAY, out[n:])
         if got == 0 and reserved == np.inf:  # the head of those that wait
             shadow, both = free.copy(), free.copy()
-            back, rows = np.concatenate((ends, until[:n])), np.concatenate((held, out[:n]))
-            for when in np.unique(back):
-                for k in np.flatnonzero(back == when):
-                    take(shadow, jobs, rows[k, JOB], rows[k : k + 1], -1)
-                reserved = when
-                if seat(shadow, jobs, j, widths[j], nobody, True, out[n:]) > 0:
+            before, fits = -1.0, False
+            while not fits:
+                when = np.inf
+                for k in range(n):
+                    if before < until[k] < when:
+                        when = until[k]
+                if when == np.inf:
                     break
+                for k in range(n):
+                    if until[k] == when:
+                        take(shadow, jobs, out[k : k + 1], GIVE)
+                reserved = before = when
+                fits = seat(shadow, jobs, j, widths[j], nobody, STAY, out[n:]) > 0
         elif got > 0:
             if slots[j, min(got, 2) - 1] > reserved:  # only on what the head leaves over
-                take(free, jobs, j, out[n : n + got], -1)
+                take(free, jobs, out[n : n + got], GIVE)
                 for h in range(machines):
                     for r in range(resources):
                         both[h, r] = min(free[h, r], shadow[h, r])
-                got = seat(both, jobs, j, widths[j], nobody, True, out[n:])
-                take(free, jobs, j, out[n : n + got], 1)
-                take(shadow, jobs, j, out[n : n + got], 1)
-            until[n : n + got] = slots[j, min(got, 2) - 1]
+                got = seat(both, jobs, j, widths[j], nobody, STAY, out[n:])
+                take(free, jobs, out[n : n + got], TAKE)
+                take(shadow, jobs, out[n : n + got], TAKE)
+            for k in range(n, n + got):
+                until[k] = slots[j, min(got, 2) - 1]
             n += got
             stale = True
     return out[:n]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
+from equipoise.kernels import Bools, Floats, Int32s, Ints, inner, kernel
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job
 
@@ -34,6 +34,10 @@ class JobArrays(NamedTuple):
     def taken(self) -> list[int]:
         """The domains (`Cluster.domains`: types, and their racks) that it takes."""
         return [on for on in range(len(self.together)) if len(self.together) == 1 or takes(self, on)]
+
+    def held(self, width: int) -> Ints:
+        """[r] milli-units of so many workers and their servers."""
+        return width * self.worker + servers_for(width, self.per_server) * self.server
 
     def ways(self, width: int) -> list[int]:
         """Domains it takes, together or spread (2 `domain` + TOGETHER or SPREAD), the fastest at a width first."""
@@ -111,7 +115,7 @@ def takes(arrays: JobArrays, on: int) -> bool:
     return bool(arrays.together[on, -1] > 0.0 or arrays.apart[on, -1] > 0.0)
 
 
-@kernel
+@inner
 def inside(within: Bools, on: int, cells: Int32s, first: int, last: int) -> bool:
     """Whether the machines (column 1) of cells first..last-1 are all in a domain; one that there is not is in all."""
     for k in range(first, last):  # noqa: SIM110  # numba compiles no generator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.kernels import Int32s, kernel
+from equipoise.kernels import Int32s, inner, kernel
 from equipoise.place.planner.hull import TOGETHER, SlotChoice
 from equipoise.place.planner.job_arrays import JobArrays, inside, servers_for
 from equipoise.place.planner.occupancy import NONE, Occupancy, move
@@ -15,7 +15,7 @@ ROUNDING = 1e-9
 NO_CELLS = np.empty((0, 4), np.int32)
 
 
-@kernel
+@inner
 def works(cells: Int32s, first: int, last: int, arrays: JobArrays) -> float:
     """Samples per slot of cells first..last-1, which are one slot: the rate law with its locality rule."""
     width = 0
@@ -27,7 +27,7 @@ def works(cells: Int32s, first: int, last: int, arrays: JobArrays) -> float:
     return 0.0  # over several types
 
 
-@kernel
+@inner
 def same(cells: Int32s, a: int, b: int, c: int, d: int) -> bool:
     """Whether cells a..b-1 and c..d-1 are one placement."""
     if b - a != d - c:
