@@ -15,7 +15,7 @@ from equipoise import load
 from equipoise.cli import main
 from equipoise.place.files import read_cluster, read_jobs
 
-EVERY = ("PDORS", "OASiS", "FIFO", "EASY", "DRF", "Dorm-style", "SRTF", "LAS")
+EVERY = ("Dated", "PDORS", "OASiS", "FIFO", "EASY", "DRF", "Dorm-style", "SRTF", "LAS")
 QUICK = ("--draw", "12", "--slots", "12", "--machines", "4", "--replan", "4", "--seed", "3")
 CLUSTER = """
 bandwidth: {inside: 20Gbps, between: 1Gbps}
@@ -577,12 +577,13 @@ def test_help_lists_the_commands_and_the_options(place):
         (("--policy", "my.py:Waiting"), "Waiting is not a policy of place: it has no method start(run, seed)"),
         (("--policy", "my.py:Broken", *QUICK[:6]), "AttributeError"),
         (("--prices", "cheap"), "unknown prices 'cheap'"),
-        (("--prices", "fixed"), "say --fixed-prices"),
+        (("--prices", "fixed"), "say --policy pdors"),
+        (("--policy", "pdors", "--prices", "fixed"), "say --fixed-prices"),
         (("--prices", "fixed", "--fixed-prices", "gpu"), "'gpu' is no price"),
         (("--policy", "pdors", "--prices", "fixed", "--fixed-prices", "tpu=1"), "unknown resource 'tpu'"),
-        (("--fixed-prices", "gpu=1"), "--fixed-prices has no effect"),
-        (("--prices", "gone.yaml"), "gone.yaml"),
-        (("--prices", "cluster.yaml"), "kind is None; expected level or bid"),
+        (("--policy", "pdors", "--fixed-prices", "gpu=1"), "--fixed-prices has no effect"),
+        (("--policy", "pdors", "--prices", "gone.yaml"), "gone.yaml"),
+        (("--policy", "pdors", "--prices", "cluster.yaml"), "kind is None; expected level or bid"),
         (("--packing", "best"), "unknown packing 'best'"),
         (("--placer", "best"), "unknown packing 'best'"),
         (("--replan", "-1"), "--replan: -1 steps"),
