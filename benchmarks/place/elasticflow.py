@@ -35,6 +35,7 @@ WIDTHS = {1: 0.6, 2: 0.08, 4: 0.08, 8: 0.2, 16: 0.03, 32: 0.01}
 PLAYERS: dict[str, Callable[[Workload], Placer]] = {
     "ElasticFlow": lambda past: placers.ElasticFlow(),
     "priced": lambda past: placers.ElasticFlow(history=past),
+    "Dated": lambda past: placers.Dated(history=past),
     "SRTF": lambda past: placers.SRTF(),
     "EASY": lambda past: placers.EASY(),
 }
@@ -42,13 +43,15 @@ FORMS = {"EDF": (False, False), "+ admission": (True, False), "+ scaling": (Fals
 
 
 def in_time(cluster: Cluster, jobs: Workload, player: Placer, horizon: int) -> str:
-    """Deadlines met, of those promised, worth and CPU-seconds; the schedule is verified."""
+    """Deadlines met, how many were promised, worth and CPU-seconds; the schedule is verified."""
     began = time.process_time()
     run = simulate(cluster, jobs, player, horizon=horizon)
     spent = time.process_time() - began
     assert run.certificate().passed, run.certificate()
     assert all(run.finish[j] <= due for j in range(len(jobs)) if (due := run.due(j)) is not None)
-    return f"{np.count_nonzero(run.utilities)} ({run.admitted} promised, worth {run.utility:,.0f}, {spent:.1f} s)"
+    arrived = run.row["promised_on_arrival"]
+    promised = f"{run.admitted} promised, {arrived} on arrival"
+    return f"{np.count_nonzero(run.utilities)} ({promised}, worth {run.utility:,.0f}, {spent:.1f} s)"
 
 
 def drawn(folder: Path, gpus: int, load: float, seed: int) -> Workload:

@@ -61,10 +61,13 @@ def refuse_negative(kind: str, *, zero: bool = True, finite: bool = True, **valu
             raise InputError(f"{name} is {value!r}; expected {wanted}", code="number.range", about=kind)
 
 
-def whole_number(value: object, what: str, least: int = 1) -> int:
-    """The value as an int, or one line if it is no whole number of at least so many."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise InputError(f"{what} is {value!r}; expected a whole number of {least} or more", code="number.whole")
+def whole_number(
+    value: object, what: str, least: int = 1, most: float = math.inf, *, code: str = "number.whole"
+) -> int:
+    """The value as an int, or one line if it is no whole number from `least` to `most`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not least <= int(value) <= most:
+        wanted = f"of {least} or more" if most == math.inf else f"from {least} to {most:,}"
+        raise InputError(f"{what} is {value!r}; expected a whole number {wanted}", code=code)
     return int(value)
 
 

@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     import highspy
+    from scipy import sparse
+
+    from equipoise.kernels import Bools, Floats
+
+
+def model_of(
+    cost: Floats, most: Floats, rows: sparse.csc_matrix, low: Floats | float, high: Floats, whole: Bools | None = None
+) -> Any:
+    """Minimise cost @ x for 0 <= x <= most and low <= rows @ x <= high; `whole` says which of x are whole numbers."""
+    import highspy
+
+    model = highspy.HighsLp()
+    model.num_row_, model.num_col_ = rows.shape
+    model.col_cost_, model.col_lower_, model.col_upper_ = cost, np.zeros(len(cost)), most
+    model.row_lower_, model.row_upper_ = np.broadcast_to(low, high.shape), high
+    model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = rows.indptr, rows.indices, rows.data
+    if whole is not None:
+        kinds = highspy.HighsVarType
+        model.integrality_ = [kinds.kInteger if one else kinds.kContinuous for one in whole]
+    return model
 
 
 def solver_of(model: highspy.HighsLp, **options: float | str) -> highspy.Highs:

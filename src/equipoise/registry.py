@@ -178,7 +178,9 @@ def _read(path: Path, kind: str) -> Choice:
             code="registry.empty",
         )
     facts = _literals(tree.body)
-    facts |= {node.name: True for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "matches"}
+    made = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    made += [ast.unparse(node.targets[0]) for node in tree.body if isinstance(node, ast.Assign)]
+    facts |= {"matches": True} if "matches" in made else {}
     if isinstance(found[0], ast.ClassDef):
         facts |= _literals(found[0].body)
     label = facts.get("label")

@@ -40,6 +40,7 @@ MIXED = Cluster((Machine({"gpu": 4, "cpu": 8}, 2, "small"), Machine({"gpu": 8, "
 ALL: tuple[Placer, ...] = (
     *(one() for one in (placers.FIFO, placers.EASY, placers.SRTF, placers.LAS, placers.DRF, placers.Dorm, placers.Sia)),
     placers.PDORS(),
+    placers.Dated(),
     placers.OASiS(prices=prices.Fixed()),
 )
 

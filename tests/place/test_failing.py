@@ -17,9 +17,9 @@ def test_no_promise_is_broken_by_us(policy: Placer):
     for seed in range(SEEDS):
         result = played(policy, seed)
         assert result.certificate().passed, (seed, result.certificate())
-        assert len(result.broken) > 5
         broken += result.broken.values()
         away = {(w.machine, t) for w in calendar(seed).windows if w.amount is None for t in range(w.first, w.last)}
         held = {(result.cluster.names[h], t) for _, t, h, _, _ in result.schedule.tolist()}
         assert not away & held
+    assert len(broken) > 5 * SEEDS
     assert "us" not in broken and broken.count("machine") > 5 and broken.count("statement") > 5

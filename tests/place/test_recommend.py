@@ -143,3 +143,13 @@ def test_a_config_of_the_first_release_plays_all_policies(tmp_path: Path) -> Non
     ]
     assert "sia" not in candidates()
     assert PlaceSpec().policy == ["recommended"]
+
+
+def test_a_placer_that_learns_has_the_past_if_there_is_any(tmp_path: Path) -> None:
+    """Of 16 jobs the first quarter; of 2 that come at once none, and both are scored."""
+    scene = settings(tmp_path, jobs(16), policy="dated").build()
+    (placer,) = scene.placers
+    assert isinstance(placer, placers.Dated)
+    assert (placer.history, len(scene.jobs), len(scene.history[0])) == (scene.history, 12, 4)
+    scene = settings(tmp_path, jobs(2), policy="dated").build()
+    assert (getattr(scene.placers[0], "history", ""), len(scene.jobs)) == (None, 2)

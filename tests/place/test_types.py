@@ -33,7 +33,7 @@ from refusals import refused
 
 approx = pytest.approx
 FAST_AND_SLOW = Cluster((Machine({"gpu": 2}, 1, "slow", "v100"), Machine({"gpu": 2}, 1, "fast", "a100")))
-POLICIES = ("pdors", "srtf", "las", "drf", "dorm", "fifo", "easy", "sia")
+POLICIES = ("pdors", "dated", "srtf", "las", "drf", "dorm", "fifo", "easy", "sia")
 
 
 def job(id: str = "a", arrival: int = 0, **changes: Any) -> Job:

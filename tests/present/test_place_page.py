@@ -170,8 +170,8 @@ def test_the_price_of_a_machine_is_its_resources_at_their_prices() -> None:
     """Level 20 on two machines: 10 of each resource for an empty one, x 10 when full, x sqrt(10) when half."""
     cluster = Cluster((Machine({"gpu": 4, "cpu": 8}, count=2),))
     result = by_hand(placers.PDORS(prices=LEVEL), cluster, [[0, 0, 0, 2, 0], [1, 1, 1, 4, 0]], [0, 1])
-    result = replace(result, detail={"prices": {"kind": "level", "level": 20.0, "ratio": 10.0, "lead": 0.0}})
-    floor = timeline_of(result)
+    told = {"base": [[20.0 / 8000, 20.0 / 16000]], "growth": [np.log(10.0)] * 2}  # by milli-unit: 8 GPUs, 16 CPUs
+    floor = timeline_of(replace(result, detail={"posted": told}))
     kind, heat = floor.heat(0, floor.window)
     assert kind == "price"
     assert heat[1, 0] == pytest.approx(20.0)

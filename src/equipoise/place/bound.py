@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy import sparse
 
 from equipoise.errors import InputError, said_of
 from equipoise.kernels import Floats
-from equipoise.linear_program import run, solver_of
+from equipoise.linear_program import model_of, run, solver_of
 from equipoise.place.bound_lp import Program, Window, apart, demands, fitting, pools_of, together, windows_of
 from equipoise.place.cluster import Cluster, is_device
 from equipoise.place.job import Job, Workload
@@ -144,18 +145,12 @@ def optimum(
             code="bound.size",
         )
     rows = ProgramRows(cluster, windows)
-    columns = len(rows.cost)
-    model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = columns, len(rows.room)
+    row, column, value = (np.array(part) for part in zip(*rows.entries, strict=True))
+    matrix = sparse.csc_matrix((value, (row, column)), shape=(len(rows.room), len(rows.cost)))
+    model = model_of(
+        np.array(rows.cost), np.array(rows.most), matrix, -np.inf, np.array(rows.room), np.array(rows.whole)
+    )
     model.sense_ = highspy.ObjSense.kMaximize
-    model.col_cost_, model.col_lower_, model.col_upper_ = np.array(rows.cost), np.zeros(columns), np.array(rows.most)
-    kinds = highspy.HighsVarType
-    model.integrality_ = [kinds.kInteger if whole else kinds.kContinuous for whole in rows.whole]
-    model.row_lower_, model.row_upper_ = np.full(len(rows.room), -np.inf), np.array(rows.room)
-    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    model.a_matrix_.start_ = np.cumsum([0] + [len(row) for row in rows.index])
-    model.a_matrix_.index_ = np.concatenate([np.array(row, dtype=np.int64) for row in rows.index])
-    model.a_matrix_.value_ = np.concatenate([np.array(row, dtype=float) for row in rows.value])
     limit = {} if time_limit is None else {"time_limit": float(time_limit)}
     solver = solver_of(model, mip_rel_gap=0.0, mip_abs_gap=1e-9, mip_feasibility_tolerance=1e-9, **limit)
     run(solver)
@@ -193,14 +188,13 @@ def _refuse(job: Job) -> None:
 
 
 class ProgramRows:
-    """Columns, and rows `value @ columns[index] <= room`. Resources are counted in parts of a machine's capacity."""
+    """Columns, and rows `entries @ columns <= room`. Resources are counted in parts of a machine's capacity."""
 
     def __init__(self, cluster: Cluster, windows: Sequence[Window]) -> None:
         self.cost: list[float] = []
         self.most: list[float] = []
         self.whole: list[bool] = []
-        self.index: list[list[int]] = []
-        self.value: list[list[float]] = []
+        self.entries: list[tuple[int, int, float]] = []  # row, column, value
         self.room: list[float] = []
         self.cluster, self.size = cluster, cluster.size
         # By slot, machine and resource: columns, and the milli-units they take.
@@ -220,8 +214,7 @@ class ProgramRows:
         return len(self.cost) - 1
 
     def _row(self, entries: list[tuple[int, float]], room: float) -> None:
-        self.index.append([column for column, _ in entries])
-        self.value.append([value for _, value in entries])
+        self.entries += [(len(self.room), column, value) for column, value in entries]
         self.room.append(room)
 
     def _completions(self, w: Window) -> dict[int, int]:

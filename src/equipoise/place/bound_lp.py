@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, whole_number
 from equipoise.kernels import Floats, Ints
-from equipoise.linear_program import run, solver_of
+from equipoise.linear_program import model_of, run, solver_of
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Job, Workload, worth_over
 
@@ -60,8 +60,8 @@ class Window:
 def windows_of(cluster: Cluster, workload: Workload, slots: int | None, horizon: int | None) -> list[Window]:
     """The jobs that can complete in time; the rest add nothing."""
     for name, value in (("slots", slots), ("horizon", horizon)):
-        if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
-            raise InputError(f"{name} is {value!r}; expected a whole number of slots, 1 or more", code="slots.range")
+        if value is not None:
+            whole_number(value, name, code="slots.range")
     if slots is None and horizon is None:
         raise InputError(
             "without an end every job completes some day; give slots=, horizon=, or both", code="slots.missing"
@@ -197,9 +197,7 @@ MOST_POOLS = 8
 
 def fitting(cluster: Cluster, windows: Sequence[Window], coarsen: int | None) -> int:
     """Slots to a period: as asked, or the smallest power of two that fits (at 5,000 jobs 64 is .3% looser than 32)."""
-    if coarsen is not None and (isinstance(coarsen, bool) or int(coarsen) != coarsen or coarsen < 1):
-        raise InputError(f"coarsen is {coarsen!r}; expected a whole number of slots, 1 or more", code="coarsen.range")
-    period = 1 if coarsen is None else int(coarsen)
+    period = 1 if coarsen is None else whole_number(coarsen, "coarsen", code="coarsen.range")
     longest = max(len(w.worth) for w in windows)
     while coarsen is None and period < longest and _entries(cluster, windows, period) > FITTING:
         period *= 2
@@ -320,19 +318,13 @@ class Program:
         z, k = len(self.pair), len(self.worth)
         begins = np.diff(self.stage_job, prepend=-1) != 0
         gain = np.where(begins, self.worth, np.diff(self.worth, prepend=0.0))  # u_k - u_(k-1)
-        model = highspy.HighsLp()
-        model.num_row_, model.num_col_ = matrix.shape
-        model.col_cost_ = np.concatenate([np.zeros(z), -gain, np.zeros(k)])
-        model.col_lower_ = np.zeros(z + 2 * k)
-        model.col_upper_ = np.concatenate([np.full(z, np.inf), np.ones(k), np.full(k, np.inf)])
-        model.row_lower_, model.row_upper_ = low, high
-        model.a_matrix_.start_, model.a_matrix_.index_ = matrix.indptr, matrix.indices
-        model.a_matrix_.value_ = matrix.data
+        cost = np.concatenate([np.zeros(z), -gain, np.zeros(k)])
+        most = np.concatenate([np.full(z, np.inf), np.ones(k), np.full(k, np.inf)])
         if matrix.nnz > LARGE and k > LONG * len(self.jobs):
             options = INTERIOR | options
         if time_limit is not None:
             options = options | {"time_limit": float(time_limit)}
-        solver = solver_of(model, **options)
+        solver = solver_of(model_of(cost, most, matrix, low, high), **options)
         run(solver)
         statuses = {highspy.HighsModelStatus.kOptimal: "optimal", highspy.HighsModelStatus.kTimeLimit: "time_limit"}
         status = statuses.get(solver.getModelStatus(), "inexact")

@@ -38,14 +38,15 @@ def price_kinds(spec: PlaceSpec) -> list[str]:
     return [found for plain, _, kind in named if (found := _kind(spec, PLACERS.find(plain), kind))]
 
 
-def learns(name: str) -> bool:
-    """Whether this placer learns from past jobs where there are any."""
-    return not is_reference(name) and "history" in _settings(PLACERS.find(name.partition(":")[0]))
-
-
 def needs_history(kind: str) -> bool:
-    """Whether prices of this kind come from past jobs."""
+    """Whether prices of this kind come from past jobs, and cannot do without."""
     return kind == PRICED or (kind in PRICES.names() and bool(PRICES.find(kind).facts.get("needs_history", True)))
+
+
+def learns(spec: PlaceSpec) -> bool:
+    """Whether one of its placers learns from history where there is any."""
+    plain = [name.partition(":")[0] for name in spec.policy if name != RECOMMENDED and not is_reference(name)]
+    return any("history" in _settings(PLACERS.find(name)) for name in plain)
 
 
 def _kind(spec: PricedSpec, choice: Choice, asked: str) -> str:
@@ -62,7 +63,8 @@ def _settings(choice: Choice) -> tuple[str, ...]:
 def placer_of(spec: PricedSpec, history: Sequence[Workload], cluster: Cluster, name: str, number: int) -> Placer:
     """The placer of this name (`pdors`, `pdors:bid`, `my.py:Mine`) as the spec says.
 
-    A placer gets the fields of the spec that its class names in `settings`.
+    A placer gets the fields of the spec that its class names in `settings`; as `history` the past jobs, None if there are
+    none.
     """
     if is_reference(name):
         return _own(name, OWN_COLOURS[number % len(OWN_COLOURS)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise import units
-from equipoise.errors import InputError, unknown_name
+from equipoise.errors import InputError, unknown_name, whole_number
 from equipoise.kernels import Bools, Floats, Ints
 from equipoise.units import MILLI
 
@@ -35,7 +35,7 @@ class Machine:
     `type` is what jobs state their speeds for, as "a100"; "" is a type like any other. `rack` is where they stand.
     """
 
-    capacity: Mapping[str, int]
+    capacity: Mapping[str, int] = field(hash=False)
     count: int = 1
     name: str = "machine"
     type: str = ""
@@ -50,10 +50,7 @@ class Machine:
                 f'{who}: capacity is {capacity!r}; expected resources, as {{"gpu": 8, "cpu": 64}}',
                 code="machine.capacity",
             )
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_MACHINES:
-            raise InputError(
-                f"{who}: count is {count!r}; expected a whole number from 1 to {MOST_MACHINES:,}", code="machine.count"
-            )
+        whole_number(count, f"{who}: count", 1, MOST_MACHINES, code="machine.count")
         if not isinstance(capacity, units.Demand):
             held = units.Demand({str(r): units.resource(v, f"{who}: {r}") for r, v in capacity.items()})
         if not any(held.values()):
@@ -65,9 +62,6 @@ class Machine:
         object.__setattr__(self, "name", str(name))
         object.__setattr__(self, "type", str(type))
         object.__setattr__(self, "rack", str(rack))
-
-    def __hash__(self) -> int:
-        return hash((tuple(self.capacity.items()), self.count, self.name, self.type, self.rack))
 
 
 @dataclass(frozen=True)

@@ -154,12 +154,8 @@ class PlaceComparison(AnyResult):
             "baseline": self.baseline,
             "gains": [
                 row
-                | {
-                    "gained": row["gained"][:TOLD],
-                    "lost": row["lost"][:TOLD],
-                    "jobs_gained": len(row["gained"]),
-                    "jobs_lost": len(row["lost"]),
-                }
+                | {kind: row[kind][:TOLD] for kind in ("gained", "lost")}
+                | {f"jobs_{kind}": len(row[kind]) for kind in ("gained", "lost")}
                 for row in self.gains()
             ],
             "promises": [r.policy.label for r in self.results if getattr(r.policy, "promises", False)],
@@ -261,10 +257,8 @@ def _resource_slots(cluster: Cluster, run: Execution, j: int) -> Floats:
     width = min(job.requested or job.widest, job.widest)
     room, _ = alone(arrays, cluster)
     slots = job.work / job.rate(width, together=width <= room)
-    held = {r: width * a for r, a in job.worker.items()}
-    for r, a in (job.server or {}).items():
-        held[r] = held.get(r, 0) + job.servers(width) * a
-    return np.array([held.get(r, 0) / 1000.0 * slots for r in cluster.resources])
+    worker, server = (cluster.demand(part or {}, job.id).astype(float) for part in (job.worker, job.server))
+    return np.asarray((width * worker + job.servers(width) * server) / 1000.0 * slots)
 
 
 def compare(

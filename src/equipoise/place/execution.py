@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from equipoise._moved import old_attribute
-from equipoise.errors import InputError, unknown_name
+from equipoise.errors import InputError, unknown_name, whole_number
 from equipoise.kernels import Floats, Int32s, Ints, inner, kernel
 from equipoise.place.calendar import Blocked, Calendar
 from equipoise.place.cluster import Cluster
@@ -124,11 +124,8 @@ class Execution:
                 "say how far ahead is planned: slots=T (a fixed end) or horizon=N (rolling)", code="slots.missing"
             )
         for name, value in (("slots", slots), ("horizon", horizon)):
-            whole = value is None or (isinstance(value, int | np.integer) and not isinstance(value, bool))
-            if not whole or (value is not None and not 1 <= value <= MOST_SLOTS):
-                raise InputError(
-                    f"{name} is {value!r}; expected a whole number of slots, 1 to {MOST_SLOTS:,}", code="slots.range"
-                )
+            if value is not None:
+                whole_number(value, name, 1, MOST_SLOTS, code="slots.range")
         self.cluster, self.jobs, self.slots = cluster, jobs, slots
         self.end = end_of(jobs, slots, horizon)
         self.horizon = min(int(horizon or self.end), self.end)

@@ -134,10 +134,11 @@ def explain(result: Result, job_id: str) -> Explanation:
     job, log = result.jobs[j], result.decisions[j]
     arrays = arrays_of(job, result.cluster)
     speed = float(fastest(result.cluster.capacity, result.cluster.counts, arrays))
-    seen = _replay(result, j)
+    seen = vars(_replay(result, j))
+    if not seen.pop("planned"):
+        seen["earliest_start"] = _hindsight(result, j, arrays)
     reason = log[0].reason if log and log[0].reason in REASONS else ""
     finish = int(result.finish[j])
-    start = seen.earliest_start if seen.planned else _hindsight(result, j, arrays)
     return Explanation(
         job=job.id,
         policy=result.policy.label,
@@ -148,14 +149,8 @@ def explain(result: Result, job_id: str) -> Explanation:
         utility=float(result.utilities[j]),
         **_happened(result, j),
         alone=math.ceil(job.work / speed * (1 - 1e-9)) if speed > 0.0 else None,
-        window=seen.window,
         missing=missing(job, result.cluster) if speed <= 0.0 else (),
-        earliest_start=start,
-        earliest_finish=seen.earliest_finish,
-        prices=seen.prices,
-        best=seen.best,
-        changes=seen.changes,
-        tried=seen.tried,
+        **seen,
     )
 
 
@@ -168,6 +163,8 @@ class _Stop(Exception):
 
 @dataclass
 class _Seen:
+    """What the replay shows: fields of an Explanation."""
+
     window: int
     planned: bool = False  # by a planner that can be asked
     earliest_start: int | None = None

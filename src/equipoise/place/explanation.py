@@ -86,9 +86,9 @@ def ways_of(job: Job, cluster: Cluster, window: int) -> list[Way]:
         both = [Form(f"{fits.words} and {words}", {**fits.changes, **new}) for words, new in less] if fits else []
         return [*types, *([Way([fits, *both], rising=True)] if fits else [])]
     stated, value = job.utility.as_dict(), getattr(job.utility, "value", 0.0)
-    more = []
-    for v in (float(f"{min(value * times, MOST_WORTH):.4g}") for times in WORTHS if value > 0.0):
-        more.append(Form(f"a worth of at least {v:.4g} (now {value:.4g})", {"utility": utility(stated | {"value": v})}))
+    worths = [float(f"{min(value * times, MOST_WORTH):.4g}") for times in WORTHS if value > 0.0]
+    higher = ((v, {"utility": utility(stated | {"value": v})}) for v in worths)
+    more = [Form(f"a worth of at least {v:.4g} (now {value:.4g})", new) for v, new in higher]
     later = []
     if job.utility.name in LATER:
         name, what = LATER[job.utility.name]

@@ -87,7 +87,8 @@ def reading(path: Path, expected: str = "a file") -> Iterator[None]:
         raise refused(path, "not UTF-8 text; save it as UTF-8", code="file.read") from None
 
 
-def _ending(path: Path) -> str:
+def ending_of(path: Path) -> str:
+    """.yaml, .json or .csv; any other is refused."""
     ending = path.suffix.lower().replace(".yml", ".yaml")
     if ending not in (".yaml", ".json", ".csv"):
         raise refused(path, f"the name ends in {path.suffix!r}; expected .yaml, .json or .csv")
@@ -99,7 +100,7 @@ def opened(path: Path, many: str, *, text: str | None = None, single: bool = Fal
 
     `text` is YAML that was read already; with `single` the file may be the fields of one entry.
     """
-    ending = ".yaml" if text is not None else _ending(path)
+    ending = ".yaml" if text is not None else ending_of(path)
     if text is None:
         with reading(path):
             content = path.read_bytes()
@@ -346,7 +347,7 @@ def save(path: Path, text: Callable[[], str]) -> None:
 
 def text_of(path: Path, many: str, settings: Values, entries: list[Values]) -> str:
     """YAML, JSON or CSV, by the ending of the path."""
-    ending = _ending(path)
+    ending = ending_of(path)
     if ending == ".csv":
         return _to_csv(path, settings, entries)
     if ending == ".json":

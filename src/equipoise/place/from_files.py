@@ -12,14 +12,13 @@ from equipoise.errors import InputError
 from equipoise.place import files
 from equipoise.place.bound import bound
 from equipoise.place.cluster import Cluster
+from equipoise.place.execution import end_of
 from equipoise.place.job import Workload
 from equipoise.place.scene import read_cluster, read_jobs, read_scene, skipped_lines
 from equipoise.place.schedule import read_schedule, verify_files
 from equipoise.place.spec import AUTO, BoundSpec, SceneSpec
 from equipoise.place.traces._rows import format_of
 from equipoise.place.verify import claims as claims_of
-
-ENDINGS = (".yaml", ".yml", ".json", ".csv")
 
 
 def bound_of(spec: BoundSpec) -> Document:
@@ -49,8 +48,7 @@ def import_trace(spec: SceneSpec, out: Path, cluster_out: Path | None = None) ->
         if getattr(spec, name):
             raise InputError(f"--{name} has no effect on import; give it to `place`")
     for file in filter(None, (out, cluster_out)):
-        if file.suffix.lower() not in ENDINGS:
-            raise InputError(f"{file}: expected a name that ends in .yaml, .json or .csv")
+        files.ending_of(file)
     if cluster_out is None and (spec.machines or spec.cluster):
         raise InputError("--machines and --cluster have no effect without --cluster-out FILE")
     path = Path(str(spec.jobs))
@@ -105,11 +103,9 @@ def verify_schedule(
     machines = files.read_cluster(cluster_file)
     workload = read_jobs(SceneSpec(slot=slot), jobs_file, format_of(jobs_file), machines)
     end = _end(workload, slots, horizon, beside if jobs is None else None)
-    claims_file = claims or (beside / "outcomes.csv" if jobs is None and (beside / "outcomes.csv").is_file() else None)
+    near = {file.name: file for file in beside.iterdir()} if jobs is None else {}
+    claims_file, calendar_file = claims or near.get("outcomes.csv"), calendar or near.get(files.CALENDAR)
     told = None if claims_file is None else _claimed(claims_file, schedule.stem)
-    calendar_file = calendar or (
-        beside / files.CALENDAR if jobs is None and (beside / files.CALENDAR).is_file() else None
-    )
     kept = None if calendar_file is None else files.read_calendar(calendar_file, workload, end=end)[0]
     finish = None if told is None else {name: row["finish"] for name, row in told.items()}
     found = verify_files(machines, workload, rows, end=end, finish=finish, calendar=kept)
@@ -146,10 +142,8 @@ def _beside(path: Path, option: str) -> Path:
 
 def _end(jobs: Workload, slots: int | None, horizon: int | None, folder: Path | None) -> int:
     """The first slot in which nothing may run."""
-    if slots is not None:
-        return slots
-    if horizon is not None:
-        return max(job.arrival for job in jobs) + horizon
+    if slots is not None or horizon is not None:
+        return end_of(jobs, slots, horizon)
     if folder is not None and (folder / "result.json").is_file():
         end = load(folder / "result.json").result.get("end")
         if not isinstance(end, int):

@@ -68,7 +68,8 @@ class Utility:
     @property
     def parameters(self) -> tuple[float, float, float]:
         """Value, rate and time, as `worth` takes them."""
-        raise NotImplementedError
+        value, *rate, when = (float(number) for number in vars(self).values())
+        return value, rate[0] if rate else 0.0, when
 
     def __call__(self, slots: float) -> float:
         """The worth of finishing `slots` after arrival."""
@@ -89,10 +90,6 @@ class Sigmoid(Utility):
     kind: ClassVar[int] = SIGMOID
     name: ClassVar[str] = "sigmoid"
 
-    @property
-    def parameters(self) -> tuple[float, float, float]:
-        return float(self.value), float(self.steepness), float(self.middle)
-
 
 @dataclass(frozen=True)
 class Deadline(Utility):
@@ -102,10 +99,6 @@ class Deadline(Utility):
     slots: float
     kind: ClassVar[int] = DEADLINE
     name: ClassVar[str] = "deadline"
-
-    @property
-    def parameters(self) -> tuple[float, float, float]:
-        return float(self.value), 0.0, float(self.slots)
 
 
 @dataclass(frozen=True)
@@ -117,10 +110,6 @@ class Linear(Utility):
     kind: ClassVar[int] = LINEAR
     name: ClassVar[str] = "linear"
     positive: ClassVar[tuple[str, ...]] = ("slots",)
-
-    @property
-    def parameters(self) -> tuple[float, float, float]:
-        return float(self.value), 0.0, float(self.slots)
 
 
 @dataclass(frozen=True)

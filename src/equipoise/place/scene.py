@@ -131,7 +131,7 @@ def build(spec: PlaceSpec) -> PlaceScene:
     asked = RECOMMENDED in spec.policy or spec.recommend
     needed = bool(spec.learn_durations) or any(map(needs_history, price_kinds(spec)))
     try:
-        scene = read_scene(spec, history=asked or needed or any(map(learns, spec.policy)))
+        scene = read_scene(spec, history=asked or needed or learns(spec))
     except InputError as error:
         if needed or error.code != NO_PAST:
             raise
@@ -155,8 +155,8 @@ def _recommended(spec: PlaceSpec, scene: PlaceScene) -> Recommendation:
             "--prices and --fixed-prices have no effect: without --history PDORS takes no part; say --policy pdors",
             code="prices.unused",
         )
-    early, late = parts(scene.history) if scene.history else (None, ())
-    if early is None or len(late) < ENOUGH:
+    early, late = parts(scene.history) if scene.history else (None, None)
+    if early is None or late is None or len(late) < ENOUGH:
         label, past = PLACERS.find(USUAL).name, counted(len(late), "past job") if late else "no past jobs"
         few = "are too few to tell" if late else "tell"
         return Recommendation(label, USUAL, f"{label}, the usual one: {past} {few} which is the best")

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
 from equipoise.certificate import Certificate
-from equipoise.errors import InputError
+from equipoise.errors import InputError, whole_number
 from equipoise.kernels import Int32s, Ints
 from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
@@ -52,45 +52,34 @@ class ScheduleRows:
         """The same, or plain tuples (job, slot, machine, workers, servers); a row's line is then its number from 1."""
         if isinstance(rows, ScheduleRows):
             return rows
-        reading = _Reading("schedule")
-        for k, row in enumerate(rows):
-            reading.add(k + 1, [str(cell) for cell in row])
-        return reading.rows()
+        return _kept("schedule", ((k, [str(cell) for cell in row]) for k, row in enumerate(rows, 1)))
 
 
-class _Reading:
-    """ScheduleRows as they come, kept small: names as codes, numbers in 32 bits."""
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.codes: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        self.table, self.lines = array("i"), array("q")
-
-    def add(self, line: int, row: list[str]) -> None:
+def _kept(source: str, rows: Iterable[tuple[int, list[str]]]) -> ScheduleRows:
+    """Lines and their cells, kept small as they come: names as codes, numbers in 32 bits."""
+    jobs: dict[str, int] = {}
+    machines: dict[str, int] = {}
+    table, lines = array("i"), array("q")
+    for line, row in rows:
         if len(row) != len(COLUMNS):
-            raise self.error(line, f"{len(row)} cells; expected {len(COLUMNS)}: {','.join(COLUMNS)}")
+            raise _wrong(source, line, f"{len(row)} cells; expected {len(COLUMNS)}: {','.join(COLUMNS)}")
         cells = [cell.strip() for cell in row]
         for k in (SLOT, WORKERS, SERVERS):
             if not _is_whole(cells[k]):
                 message = f"{COLUMNS[k]} is {row[k][:40]!r}; expected a whole number from 0 to {MOST:,}"
-                raise self.error(line, message)
+                raise _wrong(source, line, message)
         slot, workers, servers = (int(cells[k]) for k in (SLOT, WORKERS, SERVERS))
         if workers == servers == 0:
-            raise self.error(line, "no workers and no servers; leave the row out")
-        jobs, machines = self.codes
-        job = jobs.setdefault(cells[JOB], len(jobs))
-        machine = machines.setdefault(cells[MACHINE], len(machines))
-        self.table.extend((job, slot, machine, workers, servers))
-        self.lines.append(line)
+            raise _wrong(source, line, "no workers and no servers; leave the row out")
+        job, machine = jobs.setdefault(cells[JOB], len(jobs)), machines.setdefault(cells[MACHINE], len(machines))
+        table.extend((job, slot, machine, workers, servers))
+        lines.append(line)
+    numbers = np.array(table, dtype=np.int32).reshape(-1, 5)
+    return ScheduleRows(source, tuple(jobs), tuple(machines), numbers, np.array(lines, dtype=np.int64))
 
-    def error(self, line: int, message: str) -> InputError:
-        return InputError(f"{self.source}, line {line}: {message}", code="schedule.row")
 
-    def rows(self) -> ScheduleRows:
-        jobs, machines = self.codes
-        table = np.array(self.table, dtype=np.int32).reshape(-1, 5)
-        lines = np.array(self.lines, dtype=np.int64)
-        return ScheduleRows(self.source, tuple(jobs), tuple(machines), table, lines)
+def _wrong(source: str, line: int, message: str) -> InputError:
+    return InputError(f"{source}, line {line}: {message}", code="schedule.row")
 
 
 def _is_whole(cell: str) -> bool:
@@ -105,24 +94,25 @@ def write_schedule(result: Result, path: str | Path) -> None:
 def read_schedule(path: str | Path) -> ScheduleRows:
     """A schedule from CSV with the columns job, slot, machine, workers and servers; what else it has is left alone."""
     path = Path(path)
-    found = _Reading(str(path))
     with reading(path, "a CSV file"), path.open(encoding="utf-8-sig", newline="") as stream:
-        lines = csv.reader(stream, strict=True)
-        try:
-            header = next(lines, [])
-            heads = [cell.strip() for cell in header]
-            if any(heads.count(name) != 1 for name in COLUMNS):
-                given = ",".join(header)[:80]
-                raise found.error(1, f"the header is {given!r}; expected {','.join(COLUMNS)}")
-            places = [heads.index(name) for name in COLUMNS]
-            for row in lines:
-                if row and len(row) != len(heads):
-                    raise found.error(lines.line_num, f"{len(row)} cells; expected {len(heads)}: {','.join(heads)}")
-                if row:
-                    found.add(lines.line_num, [row[k] for k in places])
-        except csv.Error as error:
-            raise found.error(lines.line_num, f"not CSV ({error}); correct it there") from None
-    return found.rows()
+        return _kept(str(path), _lines(str(path), stream))
+
+
+def _lines(source: str, stream: TextIO) -> Iterator[tuple[int, list[str]]]:
+    """The line of each row below the header, and its cells of COLUMNS."""
+    lines = csv.reader(stream, strict=True)
+    try:
+        header = next(lines, [])
+        heads = [cell.strip() for cell in header]
+        if any(heads.count(name) != 1 for name in COLUMNS):
+            raise _wrong(source, 1, f"the header is {','.join(header)[:80]!r}; expected {','.join(COLUMNS)}")
+        places = [heads.index(name) for name in COLUMNS]
+        for row in filter(None, lines):
+            if len(row) != len(heads):
+                raise _wrong(source, lines.line_num, f"{len(row)} cells; expected {len(heads)}: {','.join(heads)}")
+            yield lines.line_num, [row[k] for k in places]
+    except csv.Error as error:
+        raise _wrong(source, lines.line_num, f"not CSV ({error}); correct it there") from None
 
 
 @dataclass(frozen=True)
@@ -343,11 +333,7 @@ def nodes(cluster: Cluster, *, memory_unit: float = 1.0) -> list[dict[str, objec
 
 def placement_groups(result: Result, slot: int, *, memory_unit: float = 1.0) -> list[PlacementGroup]:
     """A placement group for every job that runs in the slot, in order of arrival."""
-    if isinstance(slot, bool) or not isinstance(slot, int) or not 0 <= slot < result.end:
-        raise InputError(
-            f"slot is {slot!r}; expected a whole number from 0 to {result.end - 1}, the run's last slot",
-            code="slot.range",
-        )
+    whole_number(slot, "slot", 0, result.end - 1, code="slot.range")
     names = tuple(result.cluster.machine_ids)
     rows = result.schedule[result.schedule[:, SLOT] == slot]
     groups = []

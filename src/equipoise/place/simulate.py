@@ -15,7 +15,7 @@ from equipoise import result as results
 from equipoise._moved import old_attribute
 from equipoise.certificate import Certificate
 from equipoise.document import Document, look_of
-from equipoise.errors import InputError
+from equipoise.errors import InputError, whole_number
 from equipoise.kernels import Floats, Int32s, Ints
 from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
@@ -255,8 +255,7 @@ def simulate(
     if isinstance(policy, type) or not callable(getattr(policy, "start", None)):
         name = policy.__name__ if isinstance(policy, type) else repr(policy)
         raise InputError(f"simulate: policy is {name}; expected a policy object, as placers.SRTF()")
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"simulate: seed is {seed!r}; expected a whole number of 0 or more")
+    whole_number(seed, "simulate: seed", 0)
     workload = Workload.of(jobs)
     run = Execution(cluster, workload, slots, horizon, calendar, pace)
     if workload.durations is not None:

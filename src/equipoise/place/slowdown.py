@@ -53,11 +53,10 @@ class Alone:
     def of(cls, run: Execution) -> Alone:
         """Of an execution in which nothing runs yet."""
         session = Slotwise(run)
-        table, width = session.jobs, session.width
-        servers = np.where(table.per_server > 0, -(-width // np.maximum(table.per_server, 1)), 0)
-        held = width[:, None] * table.worker + servers[:, None] * table.server
+        held = [arrays.held(width) for arrays, width in zip(run.arrays, session.width.tolist(), strict=True)]
+        share = np.array(held).reshape(-1, len(run.cluster.resources)) / np.maximum(run.cluster.total, 1.0)
         slots = np.maximum(run.work / session.speed, 1.0)
-        return cls(slots, held / np.maximum(table.total, 1.0), np.array([not why for why in hopeless(run)], dtype=bool))
+        return cls(slots, share, np.array([not why for why in hopeless(run)], dtype=bool))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +65,7 @@ class Waits:
 
     slowdown: Floats  # [job] slots from arrival to finish over its own duration
     in_time: Bools
-    unfairness: (
-        Floats  # [job] rho, slots over own duration x mean contention: above 1 it fared worse than by equal shares
-    )
+    unfairness: Floats  # [job] rho, slowdown over mean contention: above 1 it fared worse than by equal shares
 
     @classmethod
     def of(cls, jobs: Iterable[Job], finish: Ints, end: int, alone: Alone) -> Waits:

@@ -102,15 +102,9 @@ def utilisation(result: Result) -> Floats:
 def posted(result: Result) -> tuple[Floats, Floats] | None:
     """Prices per unit on an empty machine (a row for each slot, or one for all) and their growth with use; or None."""
     told = result.detail.get("posted")
-    if told is not None:
-        base = np.atleast_2d(np.asarray(told["base"], dtype=float))
-        return units.MILLI * base, np.asarray(told["growth"], dtype=float)
-    note = result.detail.get("prices") or {}
-    if "level" in note and "ratio" in note:  # the cluster's price spread over its resources by their totals
-        total = np.maximum(result.cluster.total, 1.0)
-        base = (units.MILLI * float(note["level"]) / total)[None, :]
-        return base, np.full(len(total), np.log(float(note["ratio"])))
-    return None
+    if told is None:
+        return None
+    return units.MILLI * np.atleast_2d(np.asarray(told["base"], dtype=float)), np.asarray(told["growth"], dtype=float)
 
 
 def price_rows(result: Result) -> list[Row]:

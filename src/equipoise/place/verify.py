@@ -52,15 +52,7 @@ def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate
     claimed = np.asarray(result.finish, dtype=np.int64)
     finish = seen.finish(claimed)
     utility = _earned(result.jobs, finish)
-    checks = [
-        _capacity(seen),
-        *_devices(seen),
-        _ratio(seen),
-        _work(seen, claimed),
-        _arrival(seen),
-        _locality(seen, claimed),
-        _utility(utility, float(result.utility), finish),
-    ]
+    checks = [*_physical(seen, claimed), _utility(utility, float(result.utility), finish)]
     first, excused, strange = _promised(result)
     if len(result.lost):
         checks.append(_lost(len(result.lost), strange))
@@ -128,12 +120,16 @@ def measure(
     Without claimed finishes there is nothing to compare with: capacity, ratio and arrival alone are certified.
     """
     seen = _Seen(cluster, jobs, rows, end, calendar)
-    checks = [_capacity(seen), *_devices(seen), _ratio(seen), _arrival(seen)]
-    if claimed is not None:
-        checks[-1:-1] = [_work(seen, claimed)]
-        checks.append(_locality(seen, claimed))
     found = seen.finish(claimed)
-    return Certificate(tuple(checks)), found, _earned(jobs, found), seen.rows
+    return Certificate(tuple(_physical(seen, claimed))), found, _earned(jobs, found), seen.rows
+
+
+def _physical(seen: _Seen, claimed: Ints | None) -> list[Check]:
+    """What machines and jobs allow; and what the claimed finishes say of both."""
+    checks = [_capacity(seen), *_devices(seen), _ratio(seen)]
+    if claimed is None:
+        return [*checks, _arrival(seen)]
+    return [*checks, _work(seen, claimed), _arrival(seen), _locality(seen, claimed)]
 
 
 class _Seen:
@@ -152,11 +148,8 @@ class _Seen:
         sound &= (rows[:, SLOT] >= 0) & (rows[:, WORKERS] >= 0) & (rows[:, SERVERS] >= 0)
         sound &= (rows[:, WORKERS] > 0) | (rows[:, SERVERS] > 0)
         self.unsound = len(rows) - int(sound.sum())
-        if self.unsound:
-            rows = rows[sound]
-        if not _in_order(rows):
-            rows = rows[np.lexsort((rows[:, MACHINE], rows[:, SLOT], rows[:, JOB]))]
-        self.rows = rows
+        rows = rows[sound]
+        self.rows = rows = rows[np.lexsort((rows[:, MACHINE], rows[:, SLOT], rows[:, JOB]))]
         self.jobs_of, self.slots_of = rows[:, JOB], rows[:, SLOT]
         new = np.ones(len(rows), dtype=bool)
         new[1:] = (self.jobs_of[1:] != self.jobs_of[:-1]) | (self.slots_of[1:] != self.slots_of[:-1])
@@ -170,18 +163,16 @@ class _Seen:
         self.lawful = (self.slot >= self.arrival[self.job]) & (self.slot < end)
 
     def _total(self, column: NDArray[Any]) -> Ints:
-        if not len(column):
-            return np.zeros(0, dtype=np.int64)
         return np.add.reduceat(column, self.start, dtype=np.int64)
+
+    def _alike(self, column: NDArray[Any]) -> Bools:
+        """Of each job-slot, whether its cells have the same value."""
+        return np.asarray(np.minimum.reduceat(column, self.start) == np.maximum.reduceat(column, self.start))
 
     @cached_property
     def together(self) -> Bools:
         """Whether a job-slot is on one machine."""
-        machine = self.rows[:, MACHINE]
-        if not len(machine):
-            return np.zeros(0, dtype=bool)
-        first, last = np.minimum.reduceat(machine, self.start), np.maximum.reduceat(machine, self.start)
-        return np.asarray(first == last)
+        return self._alike(self.rows[:, MACHINE])
 
     @cached_property
     def kept(self) -> Floats:
@@ -233,27 +224,21 @@ class _Seen:
     @cached_property
     def racks(self) -> Bools:
         """Whether a job-slot is in several racks."""
-        own = self.cluster.machine_racks[self.rows[:, MACHINE]]
-        if not len(own):
-            return np.zeros(0, dtype=bool)
-        return np.asarray(np.minimum.reduceat(own, self.start) != np.maximum.reduceat(own, self.start))
+        return ~self._alike(self.cluster.machine_racks[self.rows[:, MACHINE]])
 
     def _asked(self, rate: Callable[[Job, int, int, str], float]) -> Floats:
         """A function of job, width, locality and type for every job-slot; nothing over several types."""
         types, wide = self.cluster.types, int(self.width.max(initial=0)) + 1
-        if not len(self.rows):
-            return np.zeros(0)
         own = self.cluster.machine_types[self.rows[:, MACHINE]]
-        first, last = np.minimum.reduceat(own, self.start), np.maximum.reduceat(own, self.start)
         locality = np.where(self.together, ONE_MACHINE, np.where(self.racks, RACKS, ONE_RACK))
         keys, which = np.unique(
-            ((self.job * wide + self.width) * 3 + locality) * len(types) + first, return_inverse=True
+            ((self.job * wide + self.width) * 3 + locality) * len(types) + own[self.start], return_inverse=True
         )
         rates = np.empty(len(keys))
         for k, one in enumerate(keys.tolist()):
             key, on = divmod(one, len(types))
             rates[k] = rate(self.jobs[key // 3 // wide], key // 3 % wide, key % 3, types[on])
-        return np.asarray(np.where(first == last, rates[which.reshape(-1)], 0.0))
+        return np.asarray(np.where(self._alike(own), rates[which.reshape(-1)], 0.0))
 
     @cached_property
     def window(self) -> tuple[Ints, Ints]:
@@ -301,15 +286,6 @@ def _done(job: Ints, slot: Ints, gain: Floats, need: Floats, early: Ints, late: 
             early[j] = min(early[j], slot[k])
         if total >= need[j] * (1.0 - EXACT):
             late[j] = min(late[j], slot[k])
-
-
-def _in_order(rows: NDArray[Any]) -> bool:
-    """Whether rows go up by job, then slot, then machine."""
-    a, b = rows[:-1], rows[1:]
-    up = b[:, MACHINE] >= a[:, MACHINE]
-    for column in (SLOT, JOB):
-        up = (b[:, column] > a[:, column]) | ((b[:, column] == a[:, column]) & up)
-    return bool(up.all())
 
 
 def _earned(jobs: Workload, finish: Ints) -> float:

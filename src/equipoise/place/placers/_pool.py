@@ -79,7 +79,7 @@ def levels_of(
 ) -> Levels:
     """Powers of two up to the widest useful width, and the width asked for; over machines in equal parts."""
     keep = max(0.0, 1.0 - arrays.restart)
-    most = max(fits_together(row, arrays.worker, arrays.server, arrays.per_server, widest) for row in capacity)
+    most = int(max(fits_together(row, arrays.worker, arrays.server, arrays.per_server, widest) for row in capacity))
     widths = {1 << k for k in range(SIZES) if 1 << k <= widest} | {min(asked, widest), widest}
     rows: list[tuple[int, int, int, float, float]] = []
     for width in sorted(w for w in widths if w > 0):

@@ -20,7 +20,7 @@ from equipoise.place.placers._slotwise import (
     seat,
     take,
 )
-from equipoise.place.planner.job_arrays import fits_together, servers_for
+from equipoise.place.planner.job_arrays import fits_together, inside, servers_for
 
 
 class Due(NamedTuple):
@@ -43,19 +43,23 @@ class Rates(NamedTuple):
 
 
 @inner
-def rate_at(rates: Rates, j: int, machine: int, width: int, alone: bool) -> float:
-    """Samples per slot on machines of one type."""
-    at = rates.offset[j] + rates.domain[machine] * rates.stride[j] + width
-    return float(rates.together[at] if alone else rates.apart[at])
+def rate_at(rates: Rates, j: int, machine: int, width: int) -> float:
+    """Samples per slot on one machine."""
+    return float(rates.together[rates.offset[j] + rates.domain[machine] * rates.stride[j] + width])
 
 
 @inner
-def rate_of(rates: Rates, rows: Int32s, first: int, last: int) -> float:
-    """Samples per slot of rows first..last-1, which are one job's."""
-    width = 0
+def rate_of(rates: Rates, jobs: JobTable, rows: Int32s, first: int, last: int) -> float:
+    """Samples per slot of rows first..last-1, which are one job's: of all domains that they are in, in the fastest."""
+    j, width, best = rows[first, JOB], 0, 0.0
     for k in range(first, last):
         width += rows[k, WORKERS]
-    return rate_at(rates, int(rows[first, JOB]), int(rows[first, MACHINE]), width, last - first == 1)
+    if last - first == 1:
+        return rate_at(rates, int(j), int(rows[first, MACHINE]), width)
+    for on in range(jobs.within.shape[0]):
+        if inside(jobs.within, on, rows, first, last):
+            best = max(best, rates.apart[rates.offset[j] + on * rates.stride[j] + width])
+    return best
 
 
 @kernel
@@ -125,7 +129,11 @@ def seat_all(
             take(free, jobs, due, GIVE)
             while got == 0 and width > mine:
                 got = seat(free, jobs, j, width, was[first[j] : last[j]], jobs.restart[j] > 0.0, out[n:])
-                if got > 0 and mine > 0 and rate_of(rates, out, n, n + got) < rate_of(rates, due, ZERO, due.shape[0]):
+                if (
+                    got > 0
+                    and mine > 0
+                    and rate_of(rates, jobs, out, n, n + got) < rate_of(rates, jobs, due, ZERO, due.shape[0])
+                ):
                     take(free, jobs, out[n : n + got], GIVE)
                     got = 0
                 width = width // 2 if width & (width - 1) == 0 else width - 1
@@ -162,7 +170,7 @@ def widen(rows: Int32s, jobs: JobTable, rates: Rates, free: Ints, was: Int32s, f
         )
         stays = last[j] == first[j] + 1 and was[first[j], MACHINE] == h and was[first[j], WORKERS] == w
         keep = 1.0 - jobs.restart[j] if stays else 1.0
-        if wide > w and rate_at(rates, j, h, wide, TOGETHER) * keep > rate_at(rates, j, h, w, TOGETHER):
+        if wide > w and rate_at(rates, j, h, wide) * keep > rate_at(rates, j, h, w):
             rows[k, WORKERS], rows[k, SERVERS] = wide, servers_for(wide, jobs.per_server[j])
         take(free, jobs, one, TAKE)
 
@@ -203,7 +211,7 @@ def grown(order: Ints, widths: Ints, table: LevelTable, left: Floats, free: int)
 def steps(
     order: Ints, widths: Ints, table: LevelTable, left: Floats, at: Ints, free: int
 ) -> tuple[Ints, Ints, Floats, int]:
-    """Every level above the one each has (`at`, written here), with what it speeds up for what it takes; and what is free."""
+    """Every level above the one each has (`at`, written here), what it speeds up for what it takes; and what is free."""
     most = 0
     for j in order:
         for level in range(table.first[j], table.first[j + 1]):

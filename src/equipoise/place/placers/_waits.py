@@ -37,6 +37,7 @@ AIM, CLOSER = (
 )  # ... at first; this bound follows the run until dates are so many times the time that was taken
 HELD, AHEAD = 0.25, 0.02  # of the cluster: what promises may hold in a slot, and of all slots of the horizon together
 FEWEST, FIRST = 20, (4.0, 1.5)  # jobs to learn from at least; with fewer, the factor and the median to begin with
+NEVER = 1e9  # a factor beyond this promises nothing anyway
 LIGHTEST = 0.05  # of the cluster: what a crowd leaves to a job at least, in a guess
 
 
@@ -136,7 +137,7 @@ class Waits:
         factor = float(self.learnt.factor[b])
         if not factor <= self.loose * self.learnt.middle[b] < math.inf:
             return NO_CAPACITY
-        if session.held + session.own[j] * session.share[j] > AHEAD * run.horizon:
+        if session.booked + session.own[j] * session.share[j] > AHEAD * run.horizon:
             return NO_CAPACITY
         guess = self.guessed[j] if run.done[j] == 0.0 else self.guess(j)
         due = run.now - 1 + max(1, math.ceil(factor * guess - 1e-9))
@@ -164,7 +165,8 @@ class Waits:
     def missed(self, j: int, missed: bool) -> None:
         b = self.bin(j)
         quantile = self.learnt.quantile[b]
-        self.learnt.factor[b] *= math.exp(STEP * (quantile if missed else quantile - 1.0))
+        change = math.exp(STEP * (quantile if missed else quantile - 1.0))
+        self.learnt.factor[b] = min(NEVER, self.learnt.factor[b] * change)
         self.until[j] = np.inf
 
     def went(self, j: int) -> None:

@@ -99,7 +99,7 @@ class DatedSession(Slotwise):
             np.zeros(count),
             np.zeros(count),
         )  # samples of its plan, and of the cell to go first
-        self.held = 0.0  # by all plans: cluster x slots, at the widths asked for
+        self.booked = 0.0  # by all plans: cluster x slots, at the widths asked for
         self.due = np.full(count, -1, dtype=np.int64)  # the slot promised
         self.waiting: dict[int, None] = {}
         self.begin, self.end = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
@@ -180,7 +180,7 @@ class DatedSession(Slotwise):
         self.open(range(self.run.now, self.run.now + self.run.horizon))
         promised = sorted(self.plans, key=lambda j: (int(self.due[j]), j))
         self.plans.clear()  # the pools have just been emptied
-        self.held = 0.0
+        self.booked = 0.0
         for j in promised:
             self.drop(j)
             if not self.take(j, int(self.due[j])):
@@ -238,7 +238,7 @@ class DatedSession(Slotwise):
 
     def keep(self, j: int, where: int, cells: Ints) -> None:
         """Write down the plan of a job, whose room is taken."""
-        self.held += (len(cells) - len(self.plans.get(j, ()))) * self.share[j]
+        self.booked += (len(cells) - len(self.plans.get(j, ()))) * self.share[j]
         self.plans[j], self.pool_of[j], self.promised[j] = cells, where, True
         self.head[j] = cells[0, 0] if len(cells) else -1
         rates = self.level[j][where].rate[cells[:, 1]]
@@ -248,7 +248,7 @@ class DatedSession(Slotwise):
         """Give the room of a plan back."""
         if j in self.plans:
             cells, where = self.plans.pop(j), self.pool_of.pop(j)
-            self.held -= len(cells) * self.share[j]
+            self.booked -= len(cells) * self.share[j]
             book(self.pools[where].room, cells[cells[:, 0] >= self.run.now], self.level[j][where], -1)
         self.promised[j], self.head[j] = False, -1
 
@@ -289,7 +289,7 @@ class DatedSession(Slotwise):
                 for k, (where, cells) in old.items():
                     self.keep(k, where, cells)
                 if j in self.plans:  # its room is given back already
-                    self.held -= len(self.plans.pop(j)) * self.share[j]
+                    self.booked -= len(self.plans.pop(j)) * self.share[j]
                     self.promised[j], self.head[j] = False, -1
                 return False
         return True
@@ -298,6 +298,7 @@ class DatedSession(Slotwise):
         """Tell a job, which has a plan, its date."""
         self.due[j] = due
         self.waiting.pop(j, None)
+        self.begun[j] = True  # what it runs on is not lent
         worth = self.run.jobs[j].utility(due - int(self.run.arrival[j]))
         self.run.decide(j, ADMITTED, worth=worth, due=due)
 

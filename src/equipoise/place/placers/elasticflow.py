@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from equipoise.place.job import DEADLINE, LINEAR, SIGMOID
 from equipoise.place.placers._slotwise import WAITING
 from equipoise.place.planner.job_arrays import fits_together, servers_for
 from equipoise.place.planner.packing import MACHINE, ROUNDING, WORKERS
-from equipoise.place.prices._posted import History, clearing, history_of
+from equipoise.place.prices._posted import History, clearing, history_of, replayed
 from equipoise.place.prices.replay import SLIGHT, STEPS
 
 MOST_PARTS = 1024  # of a machine
@@ -77,18 +77,12 @@ class ElasticFlow:
         """Theta: as given, or the lowest of the candidates that earned as good as the most on history."""
         if self.history is None:
             return self.theta
-        from equipoise.place.simulate import simulate
-
         key = run.cluster, run.slots, run.horizon, run.pace
         if key not in self._found:
             pasts = history_of(self.history, "replay")
             scale = clearing(run, pasts) / (parts_of(run) * run.cluster.size)
-            window: dict[str, Any] = {"horizon": None if run.slots is not None else run.horizon, "pace": run.pace}
-            earned = {}
-            for step in CANDIDATES:
-                asked = replace(self, theta=step * scale, history=None)
-                runs = [simulate(run.cluster, past, asked, slots=run.slots, **window) for past in pasts]
-                earned[asked.theta] = sum(one.utility for one in runs)
+            asked = [replace(self, theta=step * scale, history=None) for step in CANDIDATES]
+            earned = {policy.theta: sum(one.utility for one in replayed(run, policy, pasts)) for policy in asked}
             enough = max(earned.values()) * (1.0 - SLIGHT)
             self._found[key] = min(theta for theta, utility in earned.items() if utility >= enough)
         return self._found[key]
@@ -149,7 +143,7 @@ class ElasticFlowSession:
     def _block(self, j: int, w: int) -> int:
         """The parts that so many workers and their servers need: of one machine, else whole machines; always 2^k."""
         arrays, capacity = self.run.arrays[j], self.run.cluster.capacity[0]
-        need = w * arrays.worker + servers_for(w, arrays.per_server) * arrays.server
+        need = arrays.held(w)
         block = 1
         while block <= self.parts and (need * self.parts > block * capacity).any():
             block *= 2

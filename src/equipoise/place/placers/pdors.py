@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from equipoise._moved import old_attribute
-from equipoise.errors import InputError, refuse_words, unknown_name
+from equipoise.errors import InputError, refuse_words, unknown_name, whole_number
 from equipoise.kernels import Floats, Int32s
 from equipoise.place.execution import ADMITTED, NO_CAPACITY, PENDING, PRICED_OUT, REFUSED, Execution, carry_out
 from equipoise.place.placers._replanning import lend, search
 from equipoise.place.planner import METHODS, Plan, Planner
-from equipoise.place.planner.job_arrays import alone, servers_for
+from equipoise.place.planner.job_arrays import alone
 from equipoise.place.planner.packing import NO_CELLS, ROUNDING, SLOT
 from equipoise.place.prices import Fixed, Prices
 from equipoise.place.prices._posted import EVERY
@@ -77,11 +77,7 @@ class PDORS:
         for what, given, known in (("packing", self.packing, PACKINGS), ("method", self.method, METHODS)):
             if given not in known:
                 raise unknown_name(what, str(given), known)
-        if isinstance(self.replan, bool) or not isinstance(self.replan, int) or not 0 <= self.replan <= MOST_TRIES:
-            raise InputError(
-                f"PDORS: replan is {self.replan!r}; expected a whole number of tries per slot, up to {MOST_TRIES:,}",
-                code="replan.range",
-            )
+        whole_number(self.replan, "PDORS: replan", 0, MOST_TRIES, code="replan.range")
         refuse_words("PDORS", caution=self.caution, slack=self.slack)
         if not 0.0 <= self.slack <= 1.0:
             raise InputError(
@@ -120,8 +116,12 @@ class PDORSSession:
         self.width = np.array([min(job.requested or arrays.widest, arrays.widest) for job, arrays in both])
         workers = [arrays.worker for arrays in run.arrays]
         self.demand = np.array(workers, dtype=np.int64).reshape(len(workers), len(run.cluster.resources))
-        self.speed = np.array([_speed(run, j, int(w)) for j, w in enumerate(self.width)])
-        self.share = np.array([_share(run, j, int(w)) for j, w in enumerate(self.width)])
+        pairs = list(zip(run.arrays, self.width.tolist(), strict=True))
+        rates = [alone(arrays, run.cluster)[1][width] for arrays, width in pairs]
+        self.speed = np.array([rate or 1e-300 for rate in rates])  # samples per slot, on one machine if it can be
+        total = np.maximum(run.cluster.total, 1.0)
+        shares = [float((arrays.held(width) / total).max()) for arrays, width in pairs]
+        self.share = np.array([share or 1.0 for share in shares])  # dominant, of the cluster
         self.detail: dict[str, Any] = {
             "prices": self.posted.note,
             "posted": {"base": self.posted.base.tolist(), "growth": self.posted.growth.tolist()},
@@ -289,18 +289,3 @@ def _planner(policy: PDORS, run: Execution, seed: int, growth: Floats, base: Flo
 
         return RoundingPlanner(run.cluster, run.horizon, growth, base, seed=seed)
     return Planner(run.cluster, run.horizon, growth, base, method=policy.method)
-
-
-def _speed(run: Execution, j: int, width: int) -> float:
-    """Samples per slot at a width, on one machine if it can be."""
-    arrays = run.arrays[j]
-    if width == 0:
-        return 1e-300
-    return float(alone(arrays, run.cluster)[1][width])
-
-
-def _share(run: Execution, j: int, width: int) -> float:
-    """The dominant share of the cluster that a width holds."""
-    arrays, total = run.arrays[j], run.cluster.total
-    need = width * arrays.worker + servers_for(width, arrays.per_server) * arrays.server
-    return float(np.max(need[total > 0] / total[total > 0])) or 1.0

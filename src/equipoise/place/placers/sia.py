@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from equipoise.errors import InputError, refuse_words
 from equipoise.kernels import Floats, Int32s, Ints
-from equipoise.linear_program import run as solve, solver_of
+from equipoise.linear_program import model_of, run as solve, solver_of
 from equipoise.place.execution import Execution
 from equipoise.place.placers._slotwise import WORKERS, Slotwise
-from equipoise.place.planner.job_arrays import alone, servers_for
+from equipoise.place.planner.job_arrays import alone
 
 POWER, IDLE = -0.5, 1.1  # p, and lambda_n: what a job without machines costs, more than any that has some (artifact)
 GAP = 1e-4  # relative, of the integer program (artifact)
@@ -89,8 +90,7 @@ class SiaSession(Slotwise):
         arrays, types = self.run.arrays[j], np.unique(self.jobs.whole)
         out = np.zeros((len(self.configurations[j]), len(types), len(self.jobs.total)))
         for k, (on, width) in enumerate(self.configurations[j]):
-            held = width * arrays.worker + servers_for(width, arrays.per_server) * arrays.server
-            out[k, np.searchsorted(types, on)] = held
+            out[k, np.searchsorted(types, on)] = arrays.held(width)
         return out.reshape(len(out), -1)
 
     def seats(self, queue: Ints) -> Int32s:
@@ -134,8 +134,6 @@ def choose(costs: list[Floats], amounts: list[Floats], idle: float) -> Ints:
 
     `amounts` are of each job, [configuration, resource], the part of the cluster it holds.
     """
-    import highspy
-
     count = np.array([len(cost) for cost in costs])
     job, cost, amount = np.repeat(np.arange(len(costs)), count), np.concatenate(costs), np.concatenate(amounts)
     columns = np.flatnonzero(cost < idle)  # any other is worse than none
@@ -143,17 +141,11 @@ def choose(costs: list[Floats], amounts: list[Floats], idle: float) -> Ints:
     if not len(columns):
         return picked
     job, cost, amount = job[columns], cost[columns], amount[columns]
-    model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = len(columns), len(costs) + amount.shape[1]
-    model.col_cost_, model.col_lower_, model.col_upper_ = cost - idle, np.zeros(len(columns)), np.ones(len(columns))
-    model.integrality_ = [highspy.HighsVarType.kInteger] * len(columns)
-    model.row_lower_, model.row_upper_ = np.full(model.num_row_, -np.inf), np.ones(model.num_row_)
-    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    rows = np.column_stack((job, np.tile(len(costs) + np.arange(amount.shape[1]), (len(columns), 1))))
-    values = np.column_stack((np.ones(len(columns)), amount))
-    model.a_matrix_.start_ = np.arange(len(columns) + 1) * rows.shape[1]
-    model.a_matrix_.index_, model.a_matrix_.value_ = rows.ravel(), values.ravel()
-    solver = solver_of(model, mip_rel_gap=GAP)
+    one, every = np.ones(len(columns)), np.arange(len(columns))
+    each = sparse.csc_matrix((one, (job, every)), shape=(len(costs), len(columns)))  # one configuration a job
+    rows = sparse.vstack((each, amount.T), format="csc")
+    limits = np.ones(rows.shape[0])
+    solver = solver_of(model_of(cost - idle, one, rows, -np.inf, limits, one > 0.0), mip_rel_gap=GAP)
     solve(solver)
     taken = np.flatnonzero(np.asarray(solver.getSolution().col_value) > 0.5)
     first = np.cumsum(count) - count

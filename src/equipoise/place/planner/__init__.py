@@ -102,7 +102,12 @@ class Planner:
         covered = False
         for share in (*HOPEFUL, 1.0) if arrays.restart > 0.0 else (1.0,):
             keep = 1.0 - min(1.0, arrays.restart) * share
-            covered, _, last = self._fill(arrays, keep, work, start, end, value, floor)
+            asked = (self.occupancy, arrays, keep, work, start, end, value, floor)
+            if self.method == "dynamic":
+                covered, _, _, last = fill_by_units(*asked, self.units, self._options, self._choice)
+            else:
+                scratch = (self._options, self._hull, self._pool, self._choice)
+                covered, _, _, last = hull_fill(*asked, self.patience, *scratch)
             if last < 0:
                 return covered, None
             cells, missing = self._pack(arrays, work, start, last, before)
@@ -111,18 +116,6 @@ class Planner:
                 cost = cost_of(self.occupancy, arrays, cells)  # packing may keep machines, which planning does not see
                 return True, Plan(cells, worth - cost, cost, worth)
         return covered, None
-
-    def _fill(
-        self, arrays: JobArrays, keep: float, work: float, start: int, end: int, value: Floats, floor: float
-    ) -> tuple[bool, float, int]:
-        """The best choice of options by the method: whether there is any, its cost and last slot (-1: none pays)."""
-        asked = (self.occupancy, arrays, keep, work, start, end, value, floor)
-        if self.method == "dynamic":
-            covered, _, cost, last = fill_by_units(*asked, self.units, self._options, self._choice)
-        else:
-            scratch = (self._options, self._hull, self._pool, self._choice)
-            covered, _, cost, last = hull_fill(*asked, self.patience, *scratch)
-        return covered, cost, last
 
     def _pack(self, arrays: JobArrays, work: float, start: int, last: int, before: Int32s) -> tuple[Int32s, float]:
         slots = int(np.count_nonzero(self._choice.width[: last + 1 - start]))

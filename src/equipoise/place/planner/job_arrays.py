@@ -35,6 +35,10 @@ class JobArrays(NamedTuple):
         """The domains (`Cluster.domains`: types, and their racks) that it takes."""
         return [on for on in range(len(self.together)) if len(self.together) == 1 or takes(self, on)]
 
+    def held(self, width: int) -> Ints:
+        """[r] milli-units of so many workers and their servers."""
+        return width * self.worker + servers_for(width, self.per_server) * self.server
+
     def ways(self, width: int) -> list[int]:
         """Domains it takes, together or spread (2 `domain` + TOGETHER or SPREAD), the fastest at a width first."""
         if len(self.together) == 1:

@@ -28,9 +28,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.kernels import Floats, Int32s, Ints
+from equipoise.linear_program import model_of, run, solver_of
 from equipoise.place.cluster import Cluster
 from equipoise.place.planner import NO_CELLS, Plan, Planner
 from equipoise.place.planner.hull import SPREAD
@@ -82,8 +84,6 @@ class Relaxation:
 
     def _model(self, arrays: JobArrays) -> None:
         """The matrix of a job; the basis of the one before is a start like any other."""
-        import highspy
-
         h, r = self.machines, self.resources
         self._unit = np.maximum(np.maximum(arrays.worker, arrays.server), 1).astype(float)
         entries = np.empty((2, h, r + 1))
@@ -92,25 +92,17 @@ class Relaxation:
         index = np.empty((2, h, r + 1), np.int32)
         index[:, :, :r] = np.arange(h * r).reshape(h, r)
         index[0, :, r], index[1, :, r] = h * r, h * r + 1
-        model = highspy.HighsLp()
-        model.num_col_, model.num_row_ = 2 * h, h * r + 2
-        model.col_cost_, model.col_lower_, model.col_upper_ = np.zeros(2 * h), np.zeros(2 * h), np.full(2 * h, np.inf)
-        if arrays.per_server == 0:
-            model.col_upper_ = np.repeat([np.inf, 0.0], h)
-        model.row_lower_, model.row_upper_ = np.full(h * r + 2, -np.inf), np.full(h * r + 2, np.inf)
-        model.a_matrix_.start_ = (r + 1) * np.arange(2 * h + 1)
-        model.a_matrix_.index_, model.a_matrix_.value_ = index.ravel(), entries.ravel()
-        basis = None
+        start, shape = (r + 1) * np.arange(2 * h + 1), (h * r + 2, 2 * h)
+        rows = sparse.csc_matrix((entries.ravel(), index.ravel(), start), shape=shape)
+        most = np.repeat([np.inf, np.inf if arrays.per_server else 0.0], h)
+        model = model_of(np.zeros(2 * h), most, rows, -np.inf, np.full(h * r + 2, np.inf))
         if self._solver is None:
-            self._solver = highspy.Highs()  # type: ignore[no-untyped-call]
-            self._solver.silent()
-            for name, value in {"threads": 1, "presolve": "off"}.items():
-                self._solver.setOptionValue(name, value)
+            self._solver = solver_of(model, presolve="off")
         else:
             basis = self._solver.getBasis()
-        self._solver.passModel(model)
-        if basis is not None and basis.valid:
-            self._solver.setBasis(basis)
+            self._solver.passModel(model)
+            if basis.valid:
+                self._solver.setBasis(basis)
         self._arrays = arrays
 
     def slot(self, arrays: JobArrays, free: Ints, price_worker: Floats, price_server: Floats) -> None:
@@ -133,9 +125,7 @@ class Relaxation:
         assert arrays is not None
         least = np.array([width, servers_for(width, arrays.per_server)], dtype=float)
         solver.changeRowsBounds(2, self._rows[-2:], least, np.full(2, np.inf))
-        if solver.run() == highspy.HighsStatus.kError:  # this thread's HiGHS was started with more workers
-            solver.setOptionValue("threads", 0)
-            solver.run()
+        run(solver)
         if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return math.inf, np.zeros((2, self.machines))
         counts = np.maximum(np.asarray(solver.getSolution().col_value), 0.0).reshape(2, self.machines)

@@ -17,6 +17,7 @@ from equipoise.place.job import Job, Workload
 
 if TYPE_CHECKING:
     from equipoise.place.placers.pdors import PDORS
+    from equipoise.place.simulate import Placer, Result
 
 History = Workload | Sequence[Workload]
 
@@ -125,17 +126,21 @@ def replay_key(policy: PDORS | None) -> tuple[object, ...]:
 
 def trials(run: Execution, policy: PDORS | None, pasts: Sequence[Workload]) -> Callable[[Prices], Trial]:
     """A function that replays candidates as `policy` would use them, without re-planning (it only refines)."""
-    from equipoise.place.simulate import simulate
-
-    horizon = None if run.slots is not None else run.horizon
 
     def score(prices: Prices) -> Trial:
         assert policy is not None, "replay_key says so before"
-        used = replace(policy, prices=prices, replan=0)
-        runs = [simulate(run.cluster, past, used, slots=run.slots, horizon=horizon, pace=run.pace) for past in pasts]
+        runs = replayed(run, replace(policy, prices=prices, replan=0), pasts)
         return Trial(prices, sum(run.utility for run in runs), sum(run.completed for run in runs))
 
     return score
+
+
+def replayed(run: Execution, policy: Placer, pasts: Sequence[Workload]) -> list[Result]:
+    """Past jobs under a policy, on the cluster and with the end of this run."""
+    from equipoise.place.simulate import simulate
+
+    horizon = None if run.slots is not None else run.horizon
+    return [simulate(run.cluster, past, policy, slots=run.slots, horizon=horizon, pace=run.pace) for past in pasts]
 
 
 EVERY = 6  # slots between two looks

@@ -179,6 +179,11 @@ def columns(first_lines: Sequence[str]) -> set[str]:
     return {cell.strip().lower() for cell in first_lines[0].split(",")} if first_lines else set()
 
 
+def header(needed: Sequence[str]) -> Callable[[Sequence[str]], bool]:
+    """A `matches`: whether first lines are those of a table with these columns."""
+    return lambda first_lines: {*needed} <= columns(first_lines)
+
+
 def _text(where: Path) -> TextIO:
     if where.suffix == ".gz":
         return gzip.open(where, "rt", encoding="utf-8-sig", newline="")

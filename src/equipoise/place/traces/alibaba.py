@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from equipoise.place.cluster import Cluster, Machine
@@ -18,11 +18,7 @@ EXPECTED = (
 CLUSTER_COLUMNS = ("cpu_milli", "memory_mib", "gpu", "model")
 NODE_EXPECTED = "an Alibaba node list: sn,cpu_milli,memory_mib,gpu,model"
 MIB = 2**20 * 1000  # milli-bytes
-
-
-def matches(first_lines: Sequence[str]) -> bool:
-    """Whether these are the first lines of Alibaba's pods."""
-    return {"creation_time", "gpu_milli"} <= rows.columns(first_lines)
+matches = rows.header(("creation_time", "gpu_milli"))
 
 
 def alibaba(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from equipoise.place.job import Workload
@@ -11,11 +10,7 @@ from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
 
 COLUMNS = ("submission_time", "deadline", "num_gpu", "duration")
 EXPECTED = "an ElasticFlow table: job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,duration"
-
-
-def matches(first_lines: Sequence[str]) -> bool:
-    """Whether these are the first lines of an ElasticFlow table."""
-    return {*COLUMNS} <= rows.columns(first_lines)
+matches = rows.header(COLUMNS)
 
 
 def elasticflow(

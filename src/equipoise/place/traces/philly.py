@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from equipoise.errors import whole_number
@@ -13,11 +12,7 @@ from equipoise.place.traces._rows import Mapped, TraceRow
 
 COLUMNS = ("timestamp", "duration", "num_gpus")
 EXPECTED = "a Philly table: timestamp,duration,num_gpus,gpu_time,cluster"
-
-
-def matches(first_lines: Sequence[str]) -> bool:
-    """Whether these are the first lines of a Philly table."""
-    return {*COLUMNS} <= rows.columns(first_lines)
+matches = rows.header(COLUMNS)
 
 
 def philly(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from equipoise.place.job import Workload
@@ -11,11 +10,7 @@ from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
 
 COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
 EXPECTED = "a Sia table: name,time,application,num_replicas,batch_size,duration"
-
-
-def matches(first_lines: Sequence[str]) -> bool:
-    """Whether these are the first lines of a Sia table."""
-    return {*COLUMNS} <= rows.columns(first_lines)
+matches = rows.header(COLUMNS)
 
 
 def sia(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from equipoise.place.cluster import Cluster, Machine
@@ -14,11 +13,7 @@ COLUMNS = ("num_gpu", "submit_time", "duration")
 EXPECTED = "a Tiresias table: job_id,num_gpu,submit_time,iterations,model_name,duration,interval"
 CLUSTER_COLUMNS = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu_p_node", "mem_p_node")
 CLUSTER_EXPECTED = "a Tiresias cluster: " + ",".join(CLUSTER_COLUMNS)
-
-
-def matches(first_lines: Sequence[str]) -> bool:
-    """Whether these are the first lines of a Tiresias table."""
-    return {*COLUMNS} <= rows.columns(first_lines)
+matches = rows.header(COLUMNS)
 
 
 def tiresias(

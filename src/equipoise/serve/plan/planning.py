@@ -23,7 +23,7 @@ from equipoise.place.execution import (
 )
 from equipoise.place.job import worth, worth_over
 from equipoise.place.planner import NO_CELLS, Plan
-from equipoise.place.planner.job_arrays import JobArrays, servers_for
+from equipoise.place.planner.job_arrays import JobArrays
 from equipoise.place.planner.packing import MACHINE, ROUNDING, SLOT
 from equipoise.serve.plan import events as kinds
 from equipoise.serve.plan.events import Body, Event
@@ -353,7 +353,7 @@ class Planning:
 
     def _measure(self, held: Held) -> None:
         shape, width, total = held.shape, width_of(held), self.state.cluster.total
-        need = width * shape.worker + servers_for(width, shape.per_server) * shape.server
+        need = shape.held(width)
         held.share = float(np.max(need[total > 0] / total[total > 0])) or 1.0
         held.speed = float(shape.together[:, width].max())
 
