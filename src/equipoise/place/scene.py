@@ -149,6 +149,12 @@ def build(spec: PlaceSpec) -> PlaceScene:
 
 def _recommended(spec: PlaceSpec, scene: PlaceScene) -> Recommendation:
     """The best on history; with little or none the usual one."""
+    asked = spec.prices != type(spec).model_fields["prices"].default or spec.fixed_prices is not None
+    if asked and spec.history is None and not price_kinds(spec):
+        raise InputError(
+            "--prices and --fixed-prices have no effect: without --history PDORS takes no part; say --policy pdors",
+            code="prices.unused",
+        )
     early, late = parts(scene.history) if scene.history else (None, None)
     if early is None or late is None or len(late) < ENOUGH:
         label, past = PLACERS.find(USUAL).name, counted(len(late), "past job") if late else "no past jobs"

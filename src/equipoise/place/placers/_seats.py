@@ -196,35 +196,50 @@ class LevelTable(NamedTuple):
     rate: Floats
 
 
-@kernel
 def grown(order: Ints, widths: Ints, table: LevelTable, left: Floats, free: int) -> Ints:
     """Widths when everybody asked for less than there is (`free` units): the rest goes, a level at a time, to whom it
     speeds up most for what it takes."""
-    out, at = widths.copy(), np.full(widths.shape[0], -1)
-    steps = 0
+    at = np.full(len(widths), -1)
+    job, level, gain, free = steps(order, widths, table, left, at, free)
+    out = widths.copy()
+    if len(job):  # sorted here: NumPy's sort takes longer to compile
+        handed(np.argsort(-gain, kind="stable"), job, level, table, at, free, out)
+    return out
+
+
+@kernel
+def steps(
+    order: Ints, widths: Ints, table: LevelTable, left: Floats, at: Ints, free: int
+) -> tuple[Ints, Ints, Floats, int]:
+    """Every level above the one each has (`at`, written here), what it speeds up for what it takes; and what is free."""
+    most = 0
     for j in order:
         for level in range(table.first[j], table.first[j + 1]):
             if table.workers[level] <= widths[j]:
                 at[j] = level
         if at[j] >= 0:
             free -= table.units[at[j]]
-            steps += table.first[j + 1] - 1 - at[j]
-    if free <= 0 or steps == 0:
-        return out
-    job, level_of, gain, n = np.empty(steps, np.int64), np.empty(steps, np.int64), np.empty(steps), 0
+            most += table.first[j + 1] - 1 - at[j]
+    most = most if free > 0 else 0
+    job, level_of, gain, n = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most), 0
     for j in order:
-        for level in range(at[j], table.first[j + 1] - 1 if at[j] >= 0 else at[j]):
+        for level in range(at[j], table.first[j + 1] - 1 if at[j] >= 0 and most > 0 else at[j]):
             if left[j] <= table.rate[level]:
                 break
             more = max(1, table.units[level + 1] - table.units[level])
             job[n], level_of[n] = j, level
             gain[n] = (table.rate[level + 1] / table.rate[level] - 1.0) * table.units[level] / more
             n += 1
-    for k in np.argsort(-gain[:n], kind="mergesort"):
+    return job[:n], level_of[:n], gain[:n], free
+
+
+@kernel
+def handed(by_gain: Ints, job: Ints, level_of: Ints, table: LevelTable, at: Ints, free: int, out: Ints) -> None:
+    """Give levels in this order, as long as there is room."""
+    for k in by_gain:
         j, level = job[k], level_of[k]
         more = table.units[level + 1] - table.units[level]
         if at[j] == level and more <= free:
             free -= more
             at[j] = level + 1
             out[j] = table.workers[level + 1]
-    return out
