@@ -15,7 +15,7 @@ ROUNDING = 1e-9
 NO_CELLS = np.empty((0, 4), np.int32)
 
 
-@inner
+@kernel
 def works(cells: Int32s, first: int, last: int, arrays: JobArrays) -> float:
     """Samples per slot of cells first..last-1, which are one slot: the rate law with its locality rule."""
     width = 0
