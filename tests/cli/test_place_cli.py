@@ -612,7 +612,7 @@ def test_help_lists_the_commands_and_the_options(place):
         (("calibrate", "--cluster", "cluster.yaml"), "no history: say --history FILE"),
         (("calibrate", "--prices", "recalled"), "nothing to calibrate"),
         (("import", "jobs.yaml"), "is in our own format already"),
-        (("import", "trace.csv", "--out", "x.txt"), "expected .yaml, .json or .csv"),
+        (("import", "trace.csv", "--out", "x.txt"), "ends in '.txt'; expected .yaml, .json or .csv"),
     ],
 )
 def test_bad_input_is_one_line_exit_2_and_nothing_written(place, tmp_path, arguments, words):

@@ -12,6 +12,7 @@ from equipoise.place.spec import PLACERS as PLACERS
 
 if TYPE_CHECKING:
     from equipoise.place.placers._slotwise import Slotwise as Slotwise
+    from equipoise.place.placers.dated import Dated as Dated
     from equipoise.place.placers.dorm import Dorm as Dorm
     from equipoise.place.placers.drf import DRF as DRF
     from equipoise.place.placers.easy import EASY as EASY
