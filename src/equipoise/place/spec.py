@@ -281,7 +281,7 @@ class PlaceSpec(PricedSpec):
     recommend: bool = setting(False, "With --policy too: replay history, and say which is recommended.", "Policies")
     fair: bool = setting(
         False,
-        "Dated: a job counts the less the more of the cluster its user has had; half a week's is forgotten.",
+        "Dated: a job counts the less the more of the cluster its user has had, half forgotten in a week.",
         "Policies",
     )
     baseline: str | None = setting(None, "Gains are told against this policy. (default: FIFO)", "Policies", "NAME")
