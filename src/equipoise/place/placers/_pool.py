@@ -127,7 +127,7 @@ def plan(
     """The narrowest plan that does the work by the end of slot `due`: rows (slot, level) in `out`. Returns how many.
 
     At the lowest level, of `least` and those above, that suffices, as late as it may be; before it, as far as the work
-    needs, at the one below. `early`: from now on until the work is done. `reserve` units stay free.
+    needs, at the one below: late as well, or with `early` from now on. `reserve` units stay free.
     """
     slots, window, need = due - now + 1, room.shape[0], need * ENOUGH
     if slots <= 0 or slots > window:

@@ -374,10 +374,6 @@ class DatedSession(Slotwise):
         self.begin[held[starts, JOB]], self.end[held[starts, JOB]] = starts, np.append(starts[1:], len(held))
         return held
 
-    def began(self, job: int) -> None:
-        if self.due[job] < 0:
-            super().began(job)
-
     def measured(self, job: int) -> None:
         """What a job truly needs is known: its plan follows."""
         self.tick()
