@@ -1,9 +1,10 @@
 """The whole Philly file at 10-minute slots on 100 eight-GPU machines, rolling horizon of 288: jobs per CPU-second.
 
-    python benchmarks/place/philly_all.py [--machines 100] [--data ../shared/data]
+    python benchmarks/place/philly_all.py [--machines 100] [--policy dated] [--data ../shared/data]
 
-Machine ids are assigned and the schedule is verified. No re-planning; prices from the first 2,000 jobs, which are scored
-too (at this size the cluster is nearly idle, so no price binds; with --machines 8 it is crowded).
+Machine ids are assigned and the schedule is verified. `dated` (nothing stated) or `pdors` (worth drawn, no re-planning);
+both learn from the first 2,000 jobs, which are scored too (at this size the cluster is nearly idle; with --machines 8 it is
+crowded).
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, default=100)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("EQUIPOISE_DATA", "../shared/data")))
+    parser.add_argument("--policy", choices=("dated", "pdors"), default="dated")
     given = parser.parse_args()
+    worth = "none" if given.policy == "dated" else "drawn"
     before = time.process_time()
-    jobs = traces.philly(given.data / "traces" / "philly" / "philly.csv", slot="10m", seed=7, worth="drawn")
+    jobs = traces.philly(given.data / "traces" / "philly" / "philly.csv", slot="10m", seed=7, worth=worth)
     print(f"{len(jobs):,} jobs read in {time.process_time() - before:.1f} s of CPU, {len(jobs.skipped)} rows skipped")
     cluster = traces.gpu_cluster(given.machines)
-    posted = prices.Replay(jobs[:2000])
-    policy = placers.PDORS(prices=posted)
+    past = jobs[:2000]
+    policy = placers.Dated(history=past) if given.policy == "dated" else placers.PDORS(prices=prices.Replay(past))
     before = time.process_time()
     simulate(cluster, jobs[:2000], policy, horizon=288)  # compiles, and calibrates
     print(f"calibrated on 2,000 jobs in {time.process_time() - before:.1f} s of CPU (with compiling, if new)")
