@@ -153,3 +153,9 @@ def test_a_placer_that_learns_has_the_past_if_there_is_any(tmp_path: Path) -> No
     assert (placer.history, len(scene.jobs), len(scene.history[0])) == (scene.history, 12, 4)
     scene = settings(tmp_path, jobs(2), policy="dated").build()
     assert (getattr(scene.placers[0], "history", ""), len(scene.jobs)) == (None, 2)
+
+
+def test_a_history_that_is_given_is_read_whoever_plays(tmp_path: Path) -> None:
+    """FIFO learns nothing from it, but durations may be learnt for all: a file that is not there is no silent nothing."""
+    with refused("file.missing", "nosuch.csv"):
+        settings(tmp_path, jobs(16), policy="fifo", history=[str(tmp_path / "nosuch.csv")]).build()

@@ -50,6 +50,14 @@ def test_slowdown_and_in_time_by_hand() -> None:
     assert waits.in_time.tolist() == [True, True, False, False]  # b within 2.5 x 2 slots; c had 2 slots by its deadline
 
 
+def test_the_own_duration_is_the_true_one() -> None:
+    """A limit of 8 slots, of which the job needs 2, and waits 2 for another: 4 / 2, and not 4 / 8."""
+    before, short = job("a", 0, 2, 2), job("b", 0, 2, 8, actual=0.25)
+    waits = simulate(TWO_GPUS, [before, short], placers.FIFO(), horizon=10).waits
+    assert waits.slowdown == pytest.approx([1.0, 2.0])
+    assert waits.in_time.tolist() == [True, True]
+
+
 def test_every_outcome_says_it() -> None:
     """As above, a row for each job; nothing where it is hopeless."""
     rows = simulate(TWO_GPUS, JOBS, placers.FIFO(), horizon=10).document().rows("outcomes")

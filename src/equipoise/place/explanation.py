@@ -227,6 +227,8 @@ def _why_it_waited(e: Explanation) -> str:
         line = f"It waited {count(e.waited, 'slot')}: {_crowd(e)}; it ran{_on_lent(e)} from slot {e.first_run}"
     if e.pauses:
         line += f", and was put aside {'once' if e.pauses == 1 else f'{e.pauses} times'}"
+        if e.finish is not None and e.first_run is not None:
+            line += f", for {count(e.finish - e.first_run + 1 - e.ran, 'slot')} in all"
     if e.waited and e.ahead:
         line += (
             f". {count(e.ahead, 'job')} {'were' if e.ahead > 1 else 'was'} here before it, {e.running} of them running"

@@ -126,6 +126,8 @@ def recommend(
     why += (
         f", {row['completed']:,} done, {row['in_time']:,} in time, {row['promised_on_arrival']:,} promised on arrival"
     )
+    if any(rows[name][key] < row[key] if nothing else rows[name][key] > row[key] for name in others):
+        why += "; of those within 1 % of the best it has the most done, in time and promised"
     why += f"; cannot run here: {', '.join(unable)}" if unable else ""
     return Recommendation(row["policy"], first, why, tuple(rows.values()), unable)
 

@@ -131,7 +131,7 @@ def build(spec: PlaceSpec) -> PlaceScene:
     asked = RECOMMENDED in spec.policy or spec.recommend
     needed = bool(spec.learn_durations) or any(map(needs_history, price_kinds(spec)))
     try:
-        scene = read_scene(spec, history=asked or needed or learns(spec))
+        scene = read_scene(spec, history=asked or needed or learns(spec) or spec.history is not None)
     except InputError as error:
         if needed or error.code != NO_PAST:
             raise

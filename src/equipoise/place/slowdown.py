@@ -1,6 +1,6 @@
 """How long jobs took against what they need alone: in time, slowdown, finish-time fairness. Worth plays no part in it.
 
-A job's own duration is its stated work at the width it asked for. Hopeless jobs, which could not finish even alone, are left
+A job's own duration is the work that it truly was, at the width it asked for. Hopeless jobs, which could not finish even alone, are left
 out; a job that is not finished counts to the end of the run, and at least its own duration.
 """
 
@@ -55,7 +55,8 @@ class Alone:
         session = Slotwise(run)
         held = [arrays.held(width) for arrays, width in zip(run.arrays, session.width.tolist(), strict=True)]
         share = np.array(held).reshape(-1, len(run.cluster.resources)) / np.maximum(run.cluster.total, 1.0)
-        slots = np.maximum(run.work / session.speed, 1.0)
+        true = np.array([job.work * job.actual for job in run.jobs])
+        slots = np.maximum(true / session.speed, 1.0)
         return cls(slots, share, np.array([not why for why in hopeless(run)], dtype=bool))
 
 
