@@ -1,7 +1,7 @@
 """How long jobs took against what they need alone: in time, slowdown, finish-time fairness. Worth plays no part in it.
 
-A job's own duration is the work that it truly was, at the width it asked for. Hopeless jobs, which could not finish even alone, are left
-out; a job that is not finished counts to the end of the run, and at least its own duration.
+A job's own duration is the work that it truly was, at the width it asked for. Hopeless jobs, which could not finish even
+alone, are left out; a job that is not finished counts to the end of the run, and at least its own duration.
 """
 
 from __future__ import annotations
