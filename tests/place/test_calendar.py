@@ -33,6 +33,7 @@ from equipoise.place.calendar import Calendar, Window
 from equipoise.place.execution import Execution
 from equipoise.place.files import calendar_text
 from equipoise.place.simulate import Placer, Result
+from refusals import refused
 
 ONE = Cluster((Machine({"gpu": 1}),))
 TWO = Cluster((Machine({"gpu": 1}, 2, "node"),))  # node-0, node-1
@@ -416,3 +417,53 @@ def test_who_loses_a_machine_is_seated_elsewhere_and_others_stay():
         assert seats[hit, 1] == seats[hit, 2] == 3 - seats[1 - hit, 0]
         assert seats[1 - hit, 0] == seats[1 - hit, 1] == seats[1 - hit, 2]
         assert result.finish.tolist() == [2, 2]
+
+
+class Excuse:
+    """Promises job 0 slot 3 and does nothing for it; then blames a machine, in one way or another."""
+
+    label, colour = "Excuse", "#000000"
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def start(self, run: Execution, seed: int) -> Excuse:
+        self.run = run
+        return self
+
+    def arrive(self, job: int) -> None:
+        self.run.decide(job, "admitted", worth=1.0, due=3)
+        if self.kind == "cells after the date":
+            self.run.assign(job, np.array([[20, 1, 1, 0]], np.int32))
+
+    def slot(self) -> None:
+        if self.kind == "word after the date" and self.run.now == 20:
+            self.run.decide(0, "pending", "machine_lost")
+        if self.kind == "a machine of no use" and self.run.now == 2:
+            self.run.decide(0, "pending", "machine_lost")
+
+    def finished(self, job: int) -> None: ...
+
+    def unfinished(self, job: int) -> None: ...
+
+
+@pytest.mark.parametrize("kind", ["nothing", "cells after the date", "word after the date", "a machine of no use"])
+def test_no_excuse_counts_that_has_nothing_to_do_with_the_job(kind: str) -> None:
+    """A machine that goes away in slot 20 breaks no promise of slot 3, nor one without a GPU that of a job that wants one;
+    nor is a job that is longer by a rounding error at fault itself."""
+    cluster = Cluster((Machine({"gpu": 2}, 1, "g"), Machine({"gpu": 2}, 1, "m"), Machine({"cpu": 2}, 1, "c")))
+    job = Job("a", 0, 5.0, 4, 1.0, {"gpu": 1}, Deadline(1, 30), actual=1.0 + 1e-12)
+    windows = (Window("m", 20, 21, kind="failure"), Window("c", 2, 3, kind="failure"))
+    result = simulate(cluster, [job], Excuse(kind), horizon=40, calendar=Calendar(windows))
+    assert result.broken == {0: "us"}
+    assert not result.certificate()["promise"].passed
+
+
+def test_a_calendar_is_one() -> None:
+    """A list of windows is none."""
+    cluster = Cluster((Machine({"gpu": 2}, 1, "g"),))
+    job = Job("a", 0, 5.0, 4, 1.0, {"gpu": 1}, Deadline(1, 30))
+    with refused("calendar.windows"):
+        simulate(cluster, [job], placers.FIFO(), horizon=40, calendar=[Window("g", 1, 2)])  # type: ignore[arg-type]
+    with refused("calendar.windows"):
+        Calendar((1,))  # type: ignore[arg-type]

@@ -331,3 +331,30 @@ def test_who_is_left_no_room_by_a_failure_is_told_so():
     assert result.finish[0] > 30
     assert result.broken[0] == "machine"
     assert result.certificate().passed
+
+
+def test_a_machine_that_nobody_could_use_breaks_no_promise() -> None:
+    """A machine without GPUs fails for a slot: plans that fit are kept, though planning them anew would not find room."""
+
+    def job(
+        name: str, arrival: int, work: float, batch: int, gpus: int, worth: Deadline | Linear, **more: float
+    ) -> Job:
+        return Job(name, arrival, work, batch, 1.0, {"gpu": gpus}, worth, **more)  # type: ignore[arg-type]
+
+    jobs = [
+        job("a", 2, 7.2, 2, 1, Deadline(21, 9)),
+        job("b", 2, 9, 8, 1, Linear(17.5, 24), restart=0.1),
+        job("c", 5, 9, 1, 2, Linear(94.7, 26)),
+    ]
+    cluster = Cluster((Machine({"gpu": 2}, 1, "g"), Machine({"cpu": 1}, 1, "dummy", type="d")))
+    for calendar in (None, Calendar((Window("dummy", 7, 8, kind="failure"),))):
+        result = simulate(cluster, jobs, placers.Dated(), horizon=20, calendar=calendar)
+        assert set(result.broken.values()) == {""}
+        assert result.certificate().passed
+
+
+def test_a_past_that_comes_after_the_end_teaches_nothing() -> None:
+    """History of slot 20 in a run of 10 slots: no job of it ever arrives."""
+    one, late = (Job(name, arrival, 5.0, 4, 1.0, {"gpu": 1}, Unstated()) for name, arrival in (("a", 0), ("h", 20)))
+    result = simulate(Cluster((Machine({"gpu": 4}),)), [one], placers.Dated(history=[late]), slots=10)
+    assert result.completed == 1

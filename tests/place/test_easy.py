@@ -7,7 +7,7 @@ import pytest
 
 from equipoise.place import placers
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Job, Linear
+from equipoise.place.job import Job, Linear, Unstated
 from equipoise.place.simulate import Result, simulate
 
 
@@ -119,3 +119,11 @@ def test_nobody_is_stopped_or_moved_on_many_machines(seed: int):
         assert (np.diff(when) == 1).all()
         assert (number == number[0]).all()
         assert len(np.unique(rows[:, 2:], axis=0)) == number[0]
+
+
+def test_a_job_that_fits_no_type_stops_nobody() -> None:
+    """Three GPUs on machines of two, of two types: refused, and the other runs."""
+    cluster = Cluster((Machine({"gpu": 2}, 1, "x", type="a"), Machine({"gpu": 2}, 1, "y", type="b")))
+    jobs = [Job(name, 0, 4.0, 4, 1.0, {"gpu": gpus}, Unstated()) for name, gpus in (("a", 3), ("b", 1))]
+    result = simulate(cluster, jobs, placers.EASY(), horizon=5)
+    assert result.states[0] == "refused" and result.finish[1] >= 0

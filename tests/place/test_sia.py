@@ -9,7 +9,7 @@ import pytest
 
 from equipoise.place import placers, traces
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Job, Linear, Workload
+from equipoise.place.job import Job, Linear, Unstated, Workload
 from equipoise.place.placers.sia import choose
 from equipoise.place.simulate import Result, simulate
 from refusals import refused
@@ -101,3 +101,10 @@ def test_on_jobs_with_servers_and_many_resources_the_schedule_is_certified(resta
 def test_a_power_that_prefers_slow_widths_is_refused():
     with refused("sia.range", "0.5"):
         placers.Sia(power=0.5)
+
+
+def test_a_job_that_fits_nowhere_stops_nobody() -> None:
+    """Three GPUs on a machine of two: refused, and the other runs."""
+    jobs = [Job(name, 0, 4.0, 4, 1.0, {"gpu": gpus}, Unstated()) for name, gpus in (("a", 3), ("b", 1))]
+    result = simulate(Cluster((Machine({"gpu": 2}),)), jobs, placers.Sia(), horizon=5)
+    assert (result.states[0], result.finish.tolist()) == ("refused", [-1, 1])

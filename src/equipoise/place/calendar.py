@@ -100,6 +100,8 @@ class Calendar:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "windows", tuple(self.windows))
+        if not all(isinstance(window, Window) for window in self.windows):
+            raise InputError("Calendar: expected windows, as Calendar((Window('a-0', 3, 5),))", code="calendar.windows")
 
     def on(self, cluster: Cluster, end: int) -> tuple[Blocked, ...]:
         """What it takes of a cluster up to slot `end`; windows that name a machine first."""

@@ -204,6 +204,9 @@ class Cluster:
     def typed(self, types: Iterable[str], who: str) -> None:
         """Refuse a type that no machine has."""
         for name in types:
+            if self.types == ("",) and name:
+                why = "the machines have no types; give them some (type: a100), or leave the speeds out"
+                raise InputError(f"{who} has a speed on type {name!r}: {why}", code="unknown")
             if name not in self.types:
                 raise unknown_name(f"type of machines in {who}:", name, self.types)
 

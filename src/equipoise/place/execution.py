@@ -139,6 +139,10 @@ class Execution:
             )
         if pace not in PACES:
             raise unknown_name("pace", str(pace), PACES)
+        if calendar is not None and not isinstance(calendar, Calendar):
+            raise InputError(
+                f"calendar is {calendar!r}; expected Calendar((Window(...), ...))", code="calendar.windows"
+            )
         self.now, self.pace = 0, pace
         self.calendar: tuple[Blocked, ...] = () if calendar is None else calendar.on(cluster, self.end)
         self.known: tuple[Blocked, ...] = ()  # windows that policies know of
@@ -257,6 +261,7 @@ class Execution:
         cells[:, SLOT] = self.now
         several = len(self.cluster.types) > 1
         for j, start, end in zip(jobs.tolist(), first.tolist(), last.tolist(), strict=True):
+            self._settle(j)
             self.cells[j] = cells[start:end]
             if several:
                 self._check(j, self.cells[j])

@@ -66,18 +66,25 @@ def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate
 
 
 def excused_by(
-    blocked: Sequence[Blocked], lost: Iterable[Sequence[int]], since: Mapping[int, int]
+    blocked: Sequence[Blocked], lost: Iterable[Sequence[int]], since: Mapping[int, int], due: Mapping[int, int]
 ) -> tuple[set[int], int]:
-    """Of rows job, slot, machine: jobs that lost cells to a machine that went away after the slot they were promised in
-    (`since`), and how many rows no such machine explains."""
+    """Of rows job, slot, machine: jobs that lost cells, up to the slot they were `due` in, to a machine that went away after
+    the slot they were promised in (`since`), and how many rows no such machine explains."""
     excused, strange = set(), 0
     for job, slot, machine in lost:
         windows = (b for b in blocked if b.sudden and b.machines[0] == machine and b.first <= slot < b.last)
         known = max((b.known for b in windows), default=-1)
         strange += known < 0
-        if known > since.get(job, NEVER):
+        if known > since.get(job, NEVER) and slot <= due.get(job, -1):
             excused.add(job)
     return excused, strange
+
+
+def _matters(job: Job, window: Blocked, cluster: Cluster) -> bool:
+    """Whether the job could have used what went away."""
+    machine = cluster.machines[int(cluster.type_of[window.machines[0]])]
+    wants = {r for r, amount in (*job.worker.items(), *(job.server or {}).items()) if amount}
+    return job.takes(machine.type) and any(machine.capacity.get(r, 0) for r in wants)
 
 
 def _promised(result: Result) -> tuple[dict[int, Decision], set[int], int]:
@@ -85,10 +92,13 @@ def _promised(result: Result) -> tuple[dict[int, Decision], set[int], int]:
     first = {j: d for j, log in enumerate(result.decisions) for d in reversed(log) if d.state == PROMISED}
     blocked = () if result.calendar is None else result.calendar.on(result.cluster, result.end)
     rows = np.asarray(result.lost)[:, [JOB, SLOT, MACHINE]].tolist()
-    excused, strange = excused_by(blocked, rows, {j: d.slot for j, d in first.items()})
-    news = {b.known for b in blocked if b.sudden}  # a plan that held no machine yet had no room left when one went away
+    due = {j: result.end - 1 if d.due is None else d.due for j, d in first.items()}
+    excused, strange = excused_by(blocked, rows, {j: d.slot for j, d in first.items()}, due)
+    # A plan that holds no machine loses no cells: the placer says when it found no room, and what went away must be of use.
     for j, promise in first.items():
-        if any(d.reason == MACHINE_LOST and d.slot in news and d.slot > promise.slot for d in result.decisions[j]):
+        said = {d.slot for d in result.decisions[j] if d.reason == MACHINE_LOST and promise.slot < d.slot <= due[j]}
+        news = [b for b in blocked if b.sudden and b.known in said and b.first <= due[j]] if said else []
+        if any(_matters(result.jobs[j], b, result.cluster) for b in news):
             excused.add(j)
     return first, excused, strange
 
@@ -109,7 +119,7 @@ def blame(job: Job, due: int, finish: int, excused: bool) -> str:
     """By whom the promise of slot `due` was broken: "" (kept), the job's own statement, a machine it was on, or us."""
     if 0 <= finish <= due:
         return ""
-    return STATEMENT if job.actual > 1.0 else BY_MACHINE if excused else US
+    return STATEMENT if job.actual > 1.0 + SHORT else BY_MACHINE if excused else US
 
 
 def measure(
@@ -550,7 +560,8 @@ def claims(
     """
     index = {job.id: j for j, job in enumerate(jobs)}
     checks = []
-    excused, strange = excused_by(blocked, lost, dict.fromkeys(index.values(), -1))
+    due = {index[name]: int(row["due"]) for name, row in told.items() if row.get("due") is not None}
+    excused, strange = excused_by(blocked, lost, dict.fromkeys(index.values(), -1), due)
     if lost:
         checks.append(_lost(len(lost), strange))
     columns = {name for row in told.values() for name in row}
@@ -564,7 +575,7 @@ def claims(
         worst = f"; the worst: {named(jobs[int(off.argmax())])}" if off.max(initial=0.0) > SAME_UTILITY else ""
         about = f"{count(len(told), 'job')}{worst}"
         checks.append(Check.at_most("utility", float(off.max(initial=0.0)), SAME_UTILITY, meaning, about))
-    promises = {index[name]: (int(row["due"]), 0.0) for name, row in told.items() if row.get("due") is not None}
+    promises = {j: (slot, 0.0) for j, slot in due.items()}
     if promises:
         checks.append(_promise(jobs, promises, finish, end, excused))
     if "state" in columns:

@@ -68,6 +68,20 @@ class Dated:
         return DatedSession(self, run)
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A policy whose sessions are kept, to be asked when the run is over."""
+
+    policy: Dated
+    sessions: list[DatedSession] = field(default_factory=list)
+    label: ClassVar[str] = "Dated, kept"
+    colour: ClassVar[str] = "#7c3aed"
+
+    def start(self, run: Execution, seed: int) -> DatedSession:
+        self.sessions.append(self.policy.start(run, seed))
+        return self.sessions[-1]
+
+
 class DatedSession(Slotwise):
     def __init__(self, policy: Dated, run: Execution) -> None:
         super().__init__(run)
@@ -117,16 +131,11 @@ class DatedSession(Slotwise):
         """A run of past jobs on these machines, as it ended."""
         from equipoise.place.simulate import simulate
 
-        ended: list[DatedSession] = []
-
-        def watch(_: Execution, session: object, job: int) -> None:
-            assert isinstance(session, DatedSession)
-            ended[:] = [session]
-
+        kept = Kept(policy)
         run = self.run
         horizon = None if run.slots is not None else run.horizon
-        simulate(run.cluster, past, policy, slots=run.slots, horizon=horizon, watch=watch, pace=run.pace)
-        return ended[0]
+        simulate(run.cluster, past, kept, slots=run.slots, horizon=horizon, pace=run.pace)
+        return kept.sessions[0]
 
     def earned(self) -> float:
         """The worth of what is finished."""
@@ -176,8 +185,14 @@ class DatedSession(Slotwise):
                 pool.room[slot % self.run.horizon] = pool.full[slot % self.run.horizon]
 
     def shrunk(self) -> None:
-        """There is news of machines: all plans are made anew, in order of date; who finds no room is told so."""
-        self.open(range(self.run.now, self.run.now + self.run.horizon))
+        """There is news of machines. If plans do not fit any more, all are made anew by date; who finds no room is told."""
+        view = range(self.run.now, self.run.now + self.run.horizon)
+        self.open(view)
+        for j in self.plans:
+            book(self.pools[self.pool_of[j]].room, self.ahead(j), self.level[j][self.pool_of[j]], 1)
+        if all((pool.room >= 0).all() for pool in self.pools):
+            return
+        self.open(view)
         promised = sorted(self.plans, key=lambda j: (int(self.due[j]), j))
         self.plans.clear()  # the pools have just been emptied
         self.booked = 0.0
@@ -186,6 +201,10 @@ class DatedSession(Slotwise):
             if not self.take(j, int(self.due[j])):
                 self.run.decide(j, PENDING, MACHINE_LOST)
                 self.again(j)
+
+    def ahead(self, j: int) -> Ints:
+        """What is left of a plan."""
+        return self.plans[j][self.plans[j][:, 0] >= self.run.now]
 
     def here(self) -> Ints:
         """Unfinished jobs that have arrived."""
@@ -256,7 +275,7 @@ class DatedSession(Slotwise):
         """After a slot: give back what the plan does not need any more."""
         where = self.pool_of[j]
         room, levels = self.pools[where].room, self.level[j][where]
-        ahead = self.plans[j][self.plans[j][:, 0] >= self.run.now]
+        ahead = self.ahead(j)
         count = needed(ahead, levels, self.left(j), self.stated)
         if count >= 0:
             cut = count if self.stated else len(ahead) - count
@@ -278,8 +297,8 @@ class DatedSession(Slotwise):
         if not self.plans or len(self.plans) > MOST_REMADE:
             return False
         rooms = [pool.room.copy() for pool in self.pools]
-        for i, cells in self.plans.items():
-            book(self.pools[self.pool_of[i]].room, cells, self.level[i][self.pool_of[i]], -1)
+        for i in self.plans:
+            book(self.pools[self.pool_of[i]].room, self.ahead(i), self.level[i][self.pool_of[i]], -1)
         dates = {i: int(self.due[i]) for i in self.plans} | ({j: due} if j >= 0 else {})
         old = {i: (self.pool_of[i], cells) for i, cells in self.plans.items()}
         for i in sorted(dates, key=lambda i: (dates[i], i)):

@@ -36,7 +36,8 @@ class EASYSession(Slotwise):
     def __init__(self, run: Execution) -> None:
         super().__init__(run)
         both = zip(run.arrays, self.width, strict=True)
-        slowest = [(a.together[a.taken, w].min(), a.apart[a.taken, w].min()) for a, w in both]  # of the types it takes
+        tables = [(a.together[a.taken, w], a.apart[a.taken, w]) for a, w in both]  # of the types it takes
+        slowest = [[rates.min(initial=np.inf) for rates in pair] for pair in tables]
         self.rates = np.array(slowest).reshape(-1, 2)  # on one machine, or not
         with np.errstate(divide="ignore", invalid="ignore"):
             need = run.work[:, None] / self.rates + self.jobs.restart[:, None]

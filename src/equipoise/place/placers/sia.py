@@ -91,7 +91,7 @@ class SiaSession(Slotwise):
         out = np.zeros((len(self.configurations[j]), len(types), len(self.jobs.total)))
         for k, (on, width) in enumerate(self.configurations[j]):
             out[k, np.searchsorted(types, on)] = arrays.held(width)
-        return out.reshape(len(out), -1)
+        return out.reshape(len(out), len(types) * len(self.jobs.total))
 
     def seats(self, queue: Ints) -> Int32s:
         costs = [self._cost(int(j)) for j in queue]

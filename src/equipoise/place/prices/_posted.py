@@ -60,7 +60,7 @@ def history_of(history: History | None, name: str) -> list[Workload]:
     pasts = [given] if isinstance(given, Workload) else list(given) if isinstance(given, Sequence) else []
     if not pasts or not all(isinstance(past, Workload) and len(past) for past in pasts):
         raise InputError(
-            f"{name} prices need history: past jobs, as prices.{name.capitalize()}(history)", code="prices.history"
+            f"{name} needs history: one past job or more, a Workload or several of them", code="prices.history"
         )
     return pasts
 
