@@ -161,7 +161,7 @@ class Result(results.Result):
         told = {"job": job.id, "arrival": job.arrival, "state": self.states[j], "reason": reason}
         told |= {"finish": None if finish < 0 else finish, "utility": float(self.utilities[j])}
         told |= {"due": self.due(j), "broken": self.broken.get(j) or None}
-        return told | {"user": job.user, "priority": job.priority}
+        return told | {"user": job.user or None, "priority": job.priority}
 
     @cached_property
     def bound(self) -> float | None:

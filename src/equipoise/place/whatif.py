@@ -42,7 +42,7 @@ class WhatIf(AnyResult):
         """
         rows = []
         for j, job in enumerate(self.now.jobs):
-            row = moved(self.now, self.then, j) | {"user": job.user, "change": "date"}
+            row = moved(self.now, self.then, j) | {"user": job.user or None, "change": "date"}
             row |= {"due_before": self.now.due(j), "due_after": self.then.due(j)}
             more = row["utility_after"] - row["utility_before"]
             ends = [self.now.end if end is None else end for end in (row["finish_before"], row["finish_after"])]
