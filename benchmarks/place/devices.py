@@ -1,6 +1,6 @@
 """Alibaba's pods with and without devices: what a share of a GPU on one GPU costs, and how often it was not.
 
-    python benchmarks/place/devices.py /work/shared/data/traces/alibaba --days 9 --machines 2
+    python benchmarks/place/devices.py ../shared/data/traces/alibaba --days 9 --machines 2
 
 Without devices is how shares were planned before: by their sum on a machine.
 """
