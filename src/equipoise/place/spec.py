@@ -7,11 +7,11 @@ reader has a parameter of the same name is called with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from pydantic import ValidationInfo, field_validator
+from pydantic import AfterValidator, ValidationInfo, field_validator
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.registry import Registry, whole_reference
@@ -40,7 +40,35 @@ PRICED = "priced"  # elasticflow:priced: with a price from history
 COUNT_MOST = 2**31  # of slots, machines, seeds and such
 SEEDS_MOST = 10_000
 WIDEST = 1000.0  # times the width asked for
-LEAST = {"machines": 1, "gpus_per_machine": 1, "draw": 1, "horizon": 1, "slots": 1, "seed": 0}  # of each count
+
+
+def taken(good: Callable[[Any], bool], why: str) -> AfterValidator:
+    """For the annotation of a field that takes None and what is good; else one line: the value, and why not."""
+
+    def check(value: object) -> object:
+        if value is not None and not good(value):
+            raise InputError(f"{value} {why}")
+        return value
+
+    return AfterValidator(check)
+
+
+def count_from(least: int) -> AfterValidator:
+    """For the annotation of a count of slots, machines, seeds and such."""
+    why = f"is no count; expected a whole number from {least} to {COUNT_MOST:,}"
+    return taken(lambda value: least <= value <= COUNT_MOST, why)
+
+
+PART = "is no part; expected a number"
+Count = Annotated[int | None, count_from(1)]
+Steps = Annotated[int, taken(lambda n: 0 <= n <= COUNT_MOST, "steps; expected 0 (no re-planning) or more")]
+Seeds = Annotated[
+    int, taken(lambda n: 1 <= n <= SEEDS_MOST, f"seeds; expected a whole number from 1 to {SEEDS_MOST:,}")
+]
+Times = Annotated[float | None, taken(lambda x: 1.0 <= x <= WIDEST, f"times; expected a number from 1 to {WIDEST:g}")]
+Wrong = Annotated[float, taken(lambda x: 0.0 <= x < 1.0, f"{PART} from 0 to below 1, such as 0.5")]
+Share = Annotated[float, taken(lambda x: 0.0 < x < 1.0, f"{PART} between 0 and 1, such as 0.25")]
+Slack = Annotated[float, taken(lambda x: 0.0 <= x <= 1.0, f"{PART} from 0 to 1, such as 0.1")]
 
 
 def placer_names(*, every: bool = True) -> list[str]:
@@ -56,17 +84,17 @@ def formats() -> list[str]:
 class SceneSpec(Spec):
     """Jobs, the cluster they run on, and how far ahead is planned."""
 
-    jobs: str | None = setting(None, "Jobs: our own format, or a trace.", "Jobs", "FILE", only_in_file=True)
-    cluster: str | None = setting(
+    jobs: WholePath = setting(None, "Jobs: our own format, or a trace.", "Jobs", "FILE", only_in_file=True)
+    cluster: WholePath = setting(
         None, "The machines: YAML, JSON or CSV; also Alibaba's node list or Tiresias' cluster table.", "Jobs", "FILE"
     )
-    machines: int | None = setting(None, "So many equal GPU machines, instead of --cluster.", "Jobs", "COUNT")
-    gpus_per_machine: int | None = setting(
+    machines: Count = setting(None, "So many equal GPU machines, instead of --cluster.", "Jobs", "COUNT")
+    gpus_per_machine: Count = setting(
         None, "GPUs of each; also what fitted one machine in the trace. (default: 8)", "Jobs"
     )
     format: str = setting("auto", f"How JOBS is written: {', '.join(formats())}.", "Jobs", "NAME")
     slot: str | None = setting(None, "Length of a slot. (default: the file's own, 10m for traces)", "Jobs", "10m")
-    elasticity: float | None = setting(
+    elasticity: Times = setting(
         None, "Jobs of a trace run on up to so many times the GPUs they had. (default: 1; elasticflow: 4)", "Jobs"
     )
     worth: str = setting(
@@ -77,13 +105,15 @@ class SceneSpec(Spec):
         None, "Score only jobs that arrive in these slots; history is as long a stretch before them.", "Jobs", "FROM:TO"
     )
     restart: str | None = setting(None, "Lost whenever a job starts, moves or is resized.", "Jobs", "30s")
-    wrong: float = setting(0.0, "Durations are wrong by up to this part: 0.5 is by up to 50 %.", "Jobs", "PART")
-    draw: int | None = setting(None, "Without JOBS: so many synthetic jobs are drawn. (default: 60)", "Jobs", "COUNT")
-    horizon: int | None = setting(
+    wrong: Wrong = setting(0.0, "Durations are wrong by up to this part: 0.5 is by up to 50 %.", "Jobs", "PART")
+    draw: Count = setting(None, "Without JOBS: so many synthetic jobs are drawn. (default: 60)", "Jobs", "COUNT")
+    horizon: Count = setting(
         None, "Plan each job within so many slots of its arrival, rolling. (default: 48 hours)", "Time", "SLOTS"
     )
-    slots: int | None = setting(None, "Or: everything ends at this slot.", "Time", "SLOTS")
-    seed: int = setting(0, "Draws utilities, synthetic jobs, wrong durations; re-planning.", "Time", "SEED")
+    slots: Count = setting(None, "Or: everything ends at this slot.", "Time", "SLOTS")
+    seed: Annotated[int, count_from(0)] = setting(
+        0, "Draws utilities, synthetic jobs, wrong durations; re-planning.", "Time", "SEED"
+    )
 
     @classmethod
     def upgrade(cls, values: dict[str, object], version: str) -> dict[str, object]:
@@ -96,38 +126,11 @@ class SceneSpec(Spec):
 
     _known = known_names({"worth": WORTHS})
 
-    @field_validator("jobs", "cluster")
-    @classmethod
-    def _whole_path(cls, value: str | None) -> str | None:
-        return None if value is None else str(Path(value).absolute())
-
     @field_validator("format", "history_format", check_fields=False)
     @classmethod
     def _known_format(cls, value: str | None) -> str | None:
         if value is not None and value not in formats():
             raise unknown_name("format", value, formats())
-        return value
-
-    @field_validator(*LEAST)
-    @classmethod
-    def _count(cls, value: int | None, info: ValidationInfo) -> int | None:
-        least = LEAST[str(info.field_name)]
-        if value is not None and not least <= value <= COUNT_MOST:
-            raise InputError(f"{value} is no count; expected a whole number from {least} to {COUNT_MOST:,}")
-        return value
-
-    @field_validator("elasticity")
-    @classmethod
-    def _wider(cls, value: float | None) -> float | None:
-        if value is not None and not 1.0 <= value <= WIDEST:
-            raise InputError(f"{value} times; expected a number from 1 to {WIDEST:g}")
-        return value
-
-    @field_validator("wrong")
-    @classmethod
-    def _part(cls, value: float) -> float:
-        if not 0.0 <= value < 1.0:
-            raise InputError(f"{value} is no part; expected a number from 0 to below 1, such as 0.5")
         return value
 
     @field_validator("slot", "restart")
@@ -161,7 +164,7 @@ class PricedSpec(SceneSpec):
         None, "Past jobs that prices are calibrated on; several with commas between.", "Prices", "FILES"
     )
     history_format: str | None = setting(None, "How they are written. (default: as JOBS)", "Prices", "NAME")
-    history_share: float = setting(
+    history_share: Share = setting(
         0.25, "Without --history: this first part of the jobs is history, and is not scored.", "Prices", "PART"
     )
     learn_durations: bool | None = setting(
@@ -179,11 +182,11 @@ class PricedSpec(SceneSpec):
     pace: str = setting(
         SEEN, "Wrong durations are seen after a job's first slot; or unseen, until it is done.", "Policies", "NAME"
     )
-    replan: int = setting(40, "Steps of re-planning in every slot.", "Policies", "STEPS")
+    replan: Steps = setting(40, "Steps of re-planning in every slot.", "Policies", "STEPS")
     caution: float = setting(
         1.0, "Plan for so many times the work jobs state; 1.25 where they often overrun.", "Policies", "TIMES"
     )
-    slack: float = setting(
+    slack: Slack = setting(
         0.0,
         "Promise the latest date that is worth 1 - slack of the planned one; re-planning keeps it.",
         "Policies",
@@ -198,31 +201,12 @@ class PricedSpec(SceneSpec):
         old="placer",
     )
 
+    _named = known_names({"pace": PACES, "packing": PACKINGS})
+
     @field_validator("history", mode="before")
     @classmethod
     def _files(cls, value: object) -> object:
         return None if value is None else [str(Path(name).absolute()) for name in words(value, "past.yaml")]
-
-    @field_validator("history_share")
-    @classmethod
-    def _some(cls, value: float) -> float:
-        if not 0.0 < value < 1.0:
-            raise InputError(f"{value} is no part; expected a number between 0 and 1, such as 0.25")
-        return value
-
-    @field_validator("replan")
-    @classmethod
-    def _steps(cls, value: int) -> int:
-        if not 0 <= value <= COUNT_MOST:
-            raise InputError(f"{value} steps; expected 0 (no re-planning) or more")
-        return value
-
-    @field_validator("slack")
-    @classmethod
-    def _slack(cls, value: float) -> float:
-        if not 0.0 <= value <= 1.0:
-            raise InputError(f"{value} is no part; expected a number from 0 to 1, such as 0.1")
-        return value
 
     @field_validator("prices")
     @classmethod
@@ -248,20 +232,6 @@ class PricedSpec(SceneSpec):
             if not equals or not name.strip() or not math.isfinite(found[name.strip()]):
                 raise InputError(f"{pair!r} is no price; expected RESOURCE=NUMBER, such as gpu=2,cpu=.1")
         return found
-
-    @field_validator("pace")
-    @classmethod
-    def _known_pace(cls, value: str) -> str:
-        if value not in PACES:
-            raise unknown_name("pace", value, PACES)
-        return value
-
-    @field_validator("packing")
-    @classmethod
-    def _known_packing(cls, value: str) -> str:
-        if value not in PACKINGS:
-            raise unknown_name("packing", value, PACKINGS)
-        return value
 
 
 class PlaceSpec(PricedSpec):
@@ -297,7 +267,7 @@ class PlaceSpec(PricedSpec):
             elif name.lower() == RECOMMENDED:
                 found.append(RECOMMENDED)
             else:
-                found.append(whole_reference(name) if ".py" in name else known_policy(name))
+                found.append(policy_named(name))
         return list(dict.fromkeys(found))
 
     def build(self) -> PlaceScene:
@@ -312,26 +282,16 @@ class WhatIfSpec(PlaceSpec):
 
     add: int | None = setting(None, "So many machines more, or fewer: --add=-1. (default: 1)", "What if", "COUNT")
     machine: str | None = setting(None, "Of this name or type.", "What if", "NAME")
-    instead: str | None = setting(None, "Another policy instead of --policy.", "What if", "NAME")
-
-    @field_validator("instead")
-    @classmethod
-    def _one(cls, value: str | None) -> str | None:
-        return value if value is None else whole_reference(value) if ".py" in value else known_policy(value)
+    instead: Annotated[str | None, AfterValidator(lambda name: name and policy_named(name))] = setting(
+        None, "Another policy instead of --policy.", "What if", "NAME"
+    )
 
 
 class SweepSpec(PlaceSpec):
     """The same comparison with so many seeds."""
 
     policy: list[str] = setting(EVERY, "As for `place`; the same for every seed.", "Policies", "NAMES")
-    seeds: int = setting(8, "So many draws, from --seed on.", "Time", "COUNT")
-
-    @field_validator("seeds")
-    @classmethod
-    def _many(cls, value: int) -> int:
-        if not 1 <= value <= SEEDS_MOST:
-            raise InputError(f"{value} seeds; expected a whole number from 1 to {SEEDS_MOST:,}")
-        return value
+    seeds: Seeds = setting(8, "So many draws, from --seed on.", "Time", "COUNT")
 
     def scenes(self) -> list[PlaceScene]:
         """A scene for each seed."""
@@ -350,8 +310,10 @@ class BoundSpec(SceneSpec):
     time_limit: float | None = setting(None, "Stop after so many seconds; then it may not repeat.", "Bound", "SECONDS")
 
 
-def known_policy(name: str) -> str:
-    """`pdors`, `pdors:recalled`: in small letters, or an error that names the nearest."""
+def policy_named(name: str) -> str:
+    """`pdors`, `pdors:recalled` in small letters, `my.py:Mine` with its whole path; or an error that names the nearest."""
+    if ".py" in name:
+        return whole_reference(name)
     plain, colon, kind = name.lower().partition(":")
     plain, known = plain.removesuffix("-style"), placer_names()
     if plain not in known:
