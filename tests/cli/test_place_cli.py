@@ -355,6 +355,15 @@ def test_wrong_durations_are_drawn_by_seed(place):
     assert any("±50 %" in note for note in json.loads(one[1])["result"]["notes"])
 
 
+@pytest.mark.parametrize("command", [("trace.csv", "--policy", "srtf", "--no-report"), ("import", "trace.csv")])
+def test_who_does_not_say_how_long_a_slot_of_a_trace_is_is_told(place, command):
+    """Ten minutes, by the format; with --slot, nothing."""
+    machines = ("--machines", "1") if command[0] != "import" else ()
+    for slot, told in (((), 1), (("--slot", "10m"), 0)):
+        code, out, _ = place(*command, *machines, *slot, *(("--out", f"{len(slot)}.yaml") if not machines else ()))
+        assert code == 0 and out.count("- slots of 10 min, as usual for philly: --slot was not said") == told
+
+
 def test_a_trace_with_spoilt_rows_counts_them_with_lines(place):
     """Four rows of twenty: by reason, with their lines; nothing lost silently, in JSON mode on standard error."""
     code, out, err = place("spoilt.csv", "--machines", "1", "--policy", "srtf", "--no-report", "--json")

@@ -354,7 +354,7 @@ def test_a_bad_window_is_named_with_file_and_line(tmp_path: Path, row: str, word
     path.write_text(f"machine,first,last,kind,notice,gpu\nlarge,2,4,,,\n{row}\n")
     with pytest.raises(InputError, match=re.escape(words)) as error:
         read_calendar(path, LOAD, end=10)[0].on(MIXED, 10)
-    assert str(error.value).startswith(f"{path}, line 3: ")
+    assert str(error.value).startswith(f"{path}, line 3: ") and str(error.value).count("c.csv") == 1
 
 
 def test_a_run_folder_holds_its_calendar_and_is_verified_by_it(tmp_path: Path):

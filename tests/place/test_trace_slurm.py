@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.place import traces
+from equipoise.place import Cluster, Machine, PlaceSpec, traces, write_cluster
 from equipoise.place.traces._rows import Unmappable
 from equipoise.place.traces.slurm import elapsed
 from refusals import refused
@@ -87,6 +87,31 @@ def test_start_and_end_alone_tell_the_duration(tmp_path):
     text = "JobID|Submit|Start|End|NCPUS\n9|2024-03-01T00:00:00|2024-03-01T00:10:00|2024-03-01T00:30:00|1\n"
     job = jobs(written(tmp_path, text))["slurm-9"]
     assert job.work / job.rate(1, together=True) == pytest.approx(2)
+
+
+def test_a_job_that_had_gpus_of_a_type_of_the_cluster_takes_that_type_only(tmp_path):
+    """1001 had two a100, 1003 four of each of two types, 1004 of none. The name of the cluster counts, whatever its case."""
+    path = written(tmp_path, EXPORT)
+    speeds = {name: job.speeds for name, job in jobs(path, types=("A100", "v100", "")).items()}
+    assert speeds == {"slurm-1001": {"A100": 1.0}, "slurm-1002_7": None, "slurm-1003": None, "slurm-1004": None}
+    assert "take machines of that type only: a100 (1 job)" in traces.slurm(path, types=("A100",)).note
+
+
+def test_types_that_no_machine_has_are_ignored_and_the_note_says_so(tmp_path):
+    """Both jobs that had GPUs of types may sit anywhere."""
+    workload = traces.slurm(written(tmp_path, EXPORT))
+    assert all(job.speeds is None for job in workload)
+    assert "take any: no machine is of that type: a100 (1 job), a100+h100 (1 job)" in workload.note
+
+
+def test_a_replay_gives_jobs_the_types_of_its_machines(tmp_path):
+    """A machine of each type: the job that had a100 runs on the a100."""
+    machines = [Machine({"gpu": 4, "cpu": 64, "memory": "1Ti"}, 1, f"box-{type}", type) for type in ("v100", "a100")]
+    write_cluster(Cluster(tuple(machines)), tmp_path / "cluster.yaml")
+    path = written(tmp_path, HEADER + row(AllocTRES="cpu=8,gres/gpu:a100=2,mem=32G"))
+    chosen = {"jobs": str(path), "cluster": str(tmp_path / "cluster.yaml"), "policy": ["fifo"], "slot": "10m"}
+    result = PlaceSpec(**chosen).build().compare().results[0]
+    assert {result.cluster.names[cell[2]] for cell in result.schedule} == {"box-a100"}
 
 
 def row(**cells: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from live import live
 
 from equipoise.place import Cluster, Machine
-from equipoise.place.traces._rows import Ran
+from equipoise.place.job import Ran
 from equipoise.serve.client import Client
 from equipoise.serve.models import EventRecord
 from equipoise.serve.shadow import Fate, Report, Shadow, Traced

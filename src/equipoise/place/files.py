@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -485,7 +485,8 @@ def read_calendar(path: str | Path, jobs: Workload, *, end: int | None = None, m
     for where, values in file.entries:
         with at(file.path, where):
             spec = WindowSpec.of({**values, "machine": str(values.get("machine") or "")})
-            found.append(spec.build(jobs, end, moved, f"{file.path}, {where}"))
+            window = spec.build(jobs, end, moved)
+        found.append(window and replace(window, where=f"{file.path}, {where}"))
     windows = tuple(window for window in found if window is not None)
     return Calendar(windows), len(found) - len(windows)
 

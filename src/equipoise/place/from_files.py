@@ -14,9 +14,9 @@ from equipoise.place.bound import bound
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import end_of
 from equipoise.place.job import Workload
-from equipoise.place.scene import read_cluster, read_jobs, read_scene, skipped_lines
+from equipoise.place.scene import read_cluster, read_jobs, read_scene, skipped_lines, slot_hint
 from equipoise.place.schedule import read_schedule, verify_files
-from equipoise.place.spec import AUTO, BoundSpec, SceneSpec
+from equipoise.place.spec import AUTO, OWN, BoundSpec, SceneSpec
 from equipoise.place.traces._rows import format_of
 from equipoise.place.verify import claims as claims_of
 
@@ -53,14 +53,21 @@ def import_trace(spec: SceneSpec, out: Path, cluster_out: Path | None = None) ->
         raise InputError("--machines and --cluster have no effect without --cluster-out FILE")
     path = Path(str(spec.jobs))
     kind = spec.format if spec.format != AUTO else format_of(path)
+    if kind == OWN:
+        raise InputError(f"{path.name} is in our own format already; expected a trace (--format philly, ...)")
     cluster = None if cluster_out is None else read_cluster(spec)
-    jobs = read_jobs(spec, path, kind, None)
+    jobs = read_jobs(spec, path, kind, cluster)
     files.write_jobs(jobs, out)
     if cluster is not None and cluster_out is not None:
         files.write_cluster(cluster, cluster_out)
     result = {"format": kind, "jobs": len(jobs), "slot": jobs.slot, "last_arrival": max(job.arrival for job in jobs)}
     result["skipped"] = [{"line": row.line, "reason": row.reason} for row in jobs.skipped]
-    result |= {"note": jobs.note, "start": jobs.start, "lines": skipped_lines(jobs), "out": str(out)}
+    result |= {
+        "note": jobs.note,
+        "start": jobs.start,
+        "lines": skipped_lines(jobs) + slot_hint(spec, kind, jobs),
+        "out": str(out),
+    }
     result |= {} if cluster is None else {"cluster_out": str(cluster_out), "machines": cluster.size}
     return Document("place import", result, config=spec.plain())
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -335,6 +335,14 @@ class Skipped:
     reason: str
 
 
+class Ran(NamedTuple):
+    """What a cluster did with a job: unix seconds, or seconds of the trace's own time."""
+
+    submit: float
+    start: float
+    end: float
+
+
 @dataclass(frozen=True)
 class Workload(Sequence[Job]):
     """Jobs in order of arrival, the length of a slot in seconds, and where they came from."""
@@ -346,6 +354,7 @@ class Workload(Sequence[Job]):
     skipped: tuple[Skipped, ...] = ()
     start: str = ""  # the calendar time of slot 0, where known
     durations: Durations | None = None  # learnt from history: what is planned for jobs over what they state
+    real: Mapping[str, Ran] = field(default_factory=dict, compare=False)  # by id, of a trace that says when jobs ran
 
     def __repr__(self) -> str:
         return f"<Workload: {len(self.jobs)} jobs, slots of {self.slot:g} s, {short(self.source)}>"

@@ -337,7 +337,7 @@ class WindowSpec(Written):
     notice: Quantity = 0
     amount: Amounts | None = None
 
-    def build(self, jobs: Workload, end: int | None, moved: int, where: str) -> Window | None:
+    def build(self, jobs: Workload, end: int | None, moved: int) -> Window | None:
         """The window in the slots of the jobs, of which slot 0 is slot `moved` of the file; None: it is over by then."""
         if self.last is None and end is None:
             raise InputError("no last; say the first slot after it")
@@ -347,7 +347,7 @@ class WindowSpec(Written):
             return None
         amount = None if self.amount is None else _demand(self.amount, "amount")
         notice = math.ceil(_wait(self.notice, "notice", jobs.slot))
-        return Window(self.machine, max(first, 0) if moved else first, last, amount, self.kind, notice, where)
+        return Window(self.machine, max(first, 0) if moved else first, last, amount, self.kind, notice)
 
     @staticmethod
     def plain(window: Window) -> Values:

@@ -203,6 +203,7 @@ def read_scene(spec: SceneSpec, *, history: bool) -> PlaceScene:
         cluster = read_cluster(spec)
         jobs = read_jobs(spec, Path(spec.jobs), kind, cluster)
         notes.read_from(jobs, "")
+        notes.told += slot_hint(spec, kind, jobs)
         slots, horizon = spec.slots, spec.horizon
         if slots is None and horizon is None:
             horizon = max(1, round(PLANNED_AHEAD / jobs.slot))
@@ -386,6 +387,12 @@ def skipped_lines(jobs: Workload) -> list[str]:
     return out
 
 
+def slot_hint(spec: SceneSpec, kind: str, jobs: Workload) -> list[str]:
+    """That nobody said how long a slot of a trace is, and how to say it."""
+    said = f"slots of {jobs.slot / 60:g} min, as usual for {kind}: --slot was not said (--slot 1h makes them an hour)"
+    return [said] if kind != OWN and spec.slot is None else []
+
+
 # Files.
 
 
@@ -395,24 +402,17 @@ def read_jobs(spec: SceneSpec, path: Path, kind: str, cluster: Cluster | None) -
         for name in ("elasticity", "gpus_per_machine"):
             if getattr(spec, name) is not None and spec.machines is None:
                 raise InputError(f"--{name.replace('_', '-')} has no effect: {path.name} is no trace")
-        if cluster is None:
-            raise InputError(f"{path.name} is in our own format already; expected a trace (--format philly, ...)")
-        return files.read_jobs(path, cluster, spec.slot)
+        return files.read_jobs(path, cast(Cluster, cluster), spec.slot)
     reader = TRACES.load(kind)
     takes = inspect.signature(reader).parameters
-    for name in (
-        "slot",
-        "elasticity",
-        "sized_utility",
-        "worth",
-        *(("gpus_per_machine",) if spec.machines is None else ()),
-    ):
+    for name in ("slot", "elasticity", "sized_utility", "worth", *(["gpus_per_machine"] * (spec.machines is None))):
         if name not in takes and getattr(spec, name) != type(spec).model_fields[name].default:
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option} has no effect: the reader of format {kind} takes no {name}; leave {option} out")
     if not spec.sized_utility and spec.worth == WORTHS[0]:
         raise InputError("--no-sized-utility has no effect: no worth is drawn; say --worth drawn with it")
     given = {name: getattr(spec, name) for name in takes if name in type(spec).model_fields}
+    given |= {"types": cluster.types} if cluster is not None and "types" in takes else {}
     return reader(path, **{name: value for name, value in given.items() if value is not None})
 
 

@@ -10,11 +10,10 @@ import hashlib
 import inspect
 import math
 import re
-import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,10 +21,10 @@ from statistics import fmean, median
 from typing import NoReturn
 
 from equipoise.errors import InputError, unknown_name
-from equipoise.place.job import Job, Sigmoid, Workload
+from equipoise.place.job import Job, Ran, Sigmoid, Workload
 from equipoise.place.spec import DRAWN
 from equipoise.place.traces import TRACES
-from equipoise.place.traces._rows import CPUS_PER_GPU, LARGEST, Ran
+from equipoise.place.traces._rows import CPUS_PER_GPU, LARGEST
 from equipoise.serve.client import Client, ServiceError, plain
 from equipoise.serve.models import ClusterStatus, EventRecord
 from equipoise.serve.plan.events import Body
@@ -115,12 +114,7 @@ class Traced:
         found = reader(path, **{name: value for name, value in settings.items() if name in takes})
         jobs = replace(found, jobs=tuple(_sized(job, self.slot) for job in found.jobs), source=str(self.path))
         zero = datetime.fromisoformat(found.start).replace(tzinfo=UTC).timestamp() if found.start else 0.0
-        wanted = {job.id for job in jobs}
-        lines = {row.line for row in found.skipped}
-        ran: Callable[[Path, set[int]], Iterator[tuple[str, Ran]]] | None
-        ran = getattr(sys.modules[reader.__module__], "ran", None)  # where the format says so
-        real = {id: one for id, one in ran(path, lines) if id in wanted} if ran is not None else {}
-        return Reading(jobs, real, zero)
+        return Reading(jobs, dict(found.real), zero)
 
 
 def _sized(job: Job, slot: float) -> Job:

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple, TextIO, TypeVar, cast
+from typing import TextIO, TypeVar, cast
 
 import numpy as np
 
 from equipoise import units
 from equipoise.errors import InputError, unknown_name, whole_number
 from equipoise.kernels import Floats
-from equipoise.place.job import Deadline, Demand, Job, Sigmoid, Skipped, Unstated, Utility, Workload
+from equipoise.place.job import Deadline, Demand, Job, Ran, Sigmoid, Skipped, Unstated, Utility, Workload
 from equipoise.place.spec import DRAWN, OWN, TRACES, WORTHS
 
 C = TypeVar("C")
@@ -52,20 +52,14 @@ class TraceRow:
     due: float | None = None  # seconds after submission by which it is worth 1; None: the trace states no worth
     rigid: bool = False  # never wider than it asked for, whatever the elasticity
     tags: Mapping[str, str] = field(default_factory=dict)
+    type: str = ""  # of the machines it takes; "": any
+    real: Ran | None = None  # when it really ran, where the trace says so
 
     @property
     def gpu_hours(self) -> float:
         """GPU-hours, four CPUs counted as one GPU where there is none."""
         gpus = self.worker.get("gpu", 0) / 1000.0 or self.worker.get("cpu", 0) / 1000.0 / CPUS_PER_GPU
         return max(gpus, 0.001) * self.width * self.duration / 3600.0
-
-
-class Ran(NamedTuple):
-    """What the cluster did with a job: unix seconds, or seconds of the trace's own time. Given by `ran` of a format."""
-
-    submit: float
-    start: float
-    end: float
 
 
 @dataclass(frozen=True)
@@ -132,7 +126,8 @@ class Mapped:
             worth = f"seed {self.seed}; utilities: 1 by the trace's deadline, 0 later"
         else:
             worth = model.describe(self.seed) if self.drawn else f"seed {self.seed}; the trace states no worth"
-        return Workload(tuple(jobs), self.slot, source, worth + PROFILED, tuple(skipped), start)
+        real = {row.id: row.real for row in rows if row.real is not None}
+        return Workload(tuple(jobs), self.slot, source, worth + PROFILED, tuple(skipped), start, real=real)
 
     def _job(self, row: TraceRow, arrival: int, model: UtilityModel, u: Floats) -> Job:
         """Its work is what it does at the width it asked for in the time it took: then it takes exactly that time."""
@@ -165,6 +160,7 @@ class Mapped:
             actual=row.actual,
             user=row.user,
             tags=tags,
+            speeds={row.type: 1.0} if row.type else None,
         )
 
     def _utility(self, row: TraceRow, model: UtilityModel, u: Floats) -> Utility:

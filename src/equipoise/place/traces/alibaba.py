@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from equipoise.place.cluster import Cluster, Machine
-from equipoise.place.job import Demand, Workload
+from equipoise.place.job import Demand, Ran, Workload
 from equipoise.place.traces import _rows as rows
-from equipoise.place.traces._rows import Mapped, Ran, TraceRow, Unmappable
+from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
 
 COLUMNS = "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time"
 EXPECTED = (
@@ -61,6 +60,7 @@ def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
         communicates=False,
         rigid=True,
         tags={tag: cells[tag] for tag in ("gpu_spec", "qos", "pod_phase") if cells.get(tag)},
+        real=Ran(submit, started, ended),
     )
 
 
@@ -82,12 +82,3 @@ def alibaba_cluster(path: str | Path) -> Cluster:
 def _node(cells: dict[str, str]) -> tuple[str, int, int, int]:
     gpus, cpu = rows.whole(cells["gpu"], "gpu", zero=True), rows.whole(cells["cpu_milli"], "cpu_milli")
     return cells["model"].strip() or "node", gpus, cpu, rows.whole(cells["memory_mib"], "memory_mib", most=2**32)
-
-
-def ran(path: Path, skipped: set[int]) -> Iterator[tuple[str, Ran]]:
-    """When the cluster really started and ended each job, by the ids that the reader gives; lines it skipped left out."""
-    names: set[str] = set()
-    for line, cells in rows.table(path, COLUMNS, EXPECTED):
-        if cells is not None and line not in skipped:
-            id = rows.unique(cells["name"].strip() or "pod", line, names)
-            yield id, Ran(*(float(cells[name]) for name in ("creation_time", "scheduled_time", "deletion_time")))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from equipoise.errors import InputError
-from equipoise.place.job import Demand, Skipped, Workload
+from equipoise.place.job import Demand, Ran, Workload
 from equipoise.place.traces import _rows as rows
-from equipoise.place.traces._rows import Mapped, Ran, TraceRow, Unmappable
+from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
+from equipoise.units import count
 
 alias = "sacct"  # the command that writes it: `admin shadow --format` takes this word too
 COLUMNS = ("jobid", "submit")
@@ -40,34 +42,54 @@ def slurm(
     elasticity: float = 1,
     sized_utility: bool = True,
     worth: str = "none",
+    types: Sequence[str] = (),
 ) -> Workload:
     """Jobs that ran, whatever their end: one worker per GPU, or without GPUs one per node; never wider than asked.
 
     A worker has its share of the job's CPUs and memory. Slot 0 starts at midnight of the first day. Steps (123.batch)
     belong to their job: they are left out, and the note says how many. A job states its Timelimit, and really took Elapsed
-    (`Job.actual`); one without a limit states what it took, and the note counts them. The parameters are those of `philly`.
+    (`Job.actual`); one without a limit states what it took, and the note counts them.
+
+    Parameters
+    ----------
+    path, slot, seed, elasticity, sized_utility, worth
+        As for `philly`.
+    types
+        Types of machines there are (`Cluster.types`): a job that had GPUs of one of them (gres/gpu:a100=2) takes that type
+        only. Other types are ignored, and the note says which.
     """
     mapped = Mapped.of(slot, seed, elasticity, sized_utility, worth=worth)
-    found: list[TraceRow] = []
-    skipped: list[Skipped] = []
     names: set[str] = set()
-    steps, unlimited = 0, 0
-    for line, cells in rows.table(path, COLUMNS, EXPECTED, delimiter="|"):
-        try:
-            if cells is None:
-                raise Unmappable("wrong number of columns")
-            if not any(columns <= cells.keys() for columns in LENGTHS):
+    steps, unlimited, typed = 0, 0, Counter[str]()
+    known = {name.lower(): name for name in types if name}
+
+    def entries() -> Iterator[tuple[int, dict[str, str] | None]]:
+        nonlocal steps
+        for line, cells in rows.table(path, COLUMNS, EXPECTED, delimiter="|"):
+            if cells is not None and not any(columns <= cells.keys() for columns in LENGTHS):
                 raise InputError(f"{path}: no column says how long a job ran; expected {EXPECTED}", code="trace.column")
-            if "." in cells["jobid"]:
+            if cells is not None and "." in cells["jobid"]:
                 steps += 1
-                continue
-            found.append(_row(line, cells, names))
-            unlimited += _limit(cells) is None
-        except Unmappable as reason:
-            skipped.append(Skipped(line, str(reason)))
-    workload = mapped.workload(found, skipped, str(path), calendar=True)
-    said = [f"{unlimited:,} of {len(found):,} jobs have no Timelimit, and state what they took"] if unlimited else []
+            else:
+                yield line, cells
+
+    def row(line: int, cells: dict[str, str]) -> TraceRow:
+        nonlocal unlimited
+        found = _row(line, cells, names)
+        unlimited += _limit(cells) is None
+        typed[found.type] += 1
+        return replace(found, type=known.get(found.type.lower(), ""))
+
+    workload = mapped.read(path, entries(), row, calendar=True)
+    said = [f"{unlimited:,} of {len(workload):,} jobs have no Timelimit, and state what they took"] if unlimited else []
     said += [f"{steps} job steps left out"] if steps else []
+    for there, why in ((True, "take machines of that type only"), (False, "take any: no machine is of that type")):
+        which = [
+            f"{name} ({count(n, 'job')})"
+            for name, n in typed.most_common()
+            if name and there == (name.lower() in known)
+        ]
+        said += [f"jobs that had GPUs of a type {why}: {', '.join(which)}"] if which else []
     return replace(workload, note="; ".join([workload.note, *said]))
 
 
@@ -83,6 +105,10 @@ def _limit(cells: dict[str, str]) -> float | None:
 def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
     submit = rows.calendar(cells["submit"], "Submit")
     seconds = _duration(cells)
+    try:
+        real = Ran(submit, *(rows.calendar(cells.get(name, ""), name) for name in ("start", "end")))
+    except Unmappable:
+        real = None
     said = (cells.get("alloctres") or cells.get("reqtres") or "").strip()  # cpu=8,gres/gpu=2,mem=32G,node=1
     tres = dict(part.split("=", 1) for part in said.split(",") if "=" in part)
     gpus = _gpus(tres)
@@ -111,6 +137,8 @@ def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
         communicates=gpus > 0,
         rigid=gpus == 0,
         tags={tag: cells[tag].split()[0] for tag in ("state", "partition") if cells.get(tag, "").strip()},
+        type="+".join(sorted(name for name, amount in _typed(tres).items() if amount)),
+        real=real,
     )
 
 
@@ -142,9 +170,13 @@ def elapsed(text: str, what: str = "Elapsed") -> int:
 
 def _gpus(tres: dict[str, str]) -> int:
     """gres/gpu, or the sum of gres/gpu:type where only those are given."""
-    if "gres/gpu" in tres:
-        return _count(tres["gres/gpu"], "GPUs")
-    return sum(_count(amount, "GPUs") for name, amount in tres.items() if name.startswith("gres/gpu:"))
+    return _count(tres["gres/gpu"], "GPUs") if "gres/gpu" in tres else sum(_typed(tres).values())
+
+
+def _typed(tres: dict[str, str]) -> dict[str, int]:
+    """GPUs by type: gres/gpu:a100=2."""
+    words = ((name.partition("gres/gpu:")[2], amount) for name, amount in tres.items())
+    return {name: _count(amount, "GPUs") for name, amount in words if name}
 
 
 def _count(text: str, what: str) -> int:
@@ -163,18 +195,3 @@ def _memory(text: str) -> int:
     if found is None:
         raise Unmappable(f"memory is {text!r}; expected such as 32G")
     return round(float(found.group(1)) * BYTES[found.group(2)])
-
-
-def ran(path: Path, skipped: set[int]) -> Iterator[tuple[str, Ran]]:
-    """When the cluster really started and ended each job, by the ids that the reader gives; lines it skipped left out."""
-    names: set[str] = set()
-    for line, cells in rows.table(path, COLUMNS, EXPECTED, delimiter="|"):
-        if cells is None or line in skipped or "." in cells["jobid"]:
-            continue
-        id = rows.unique(f"slurm-{cells['jobid'].strip()}", line, names)
-        try:
-            submit = rows.calendar(cells["submit"], "Submit")
-            start, end = (rows.calendar(cells.get(name, ""), name) for name in ("start", "end"))
-        except Unmappable:
-            continue
-        yield id, Ran(submit, start, end)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from equipoise.errors import whole_number
-from equipoise.place.job import Demand, Workload
+from equipoise.place.job import Demand, Ran, Workload
 from equipoise.place.traces import _rows as rows
-from equipoise.place.traces._rows import Mapped, Ran, TraceRow, Unmappable
+from equipoise.place.traces._rows import Mapped, TraceRow, Unmappable
 
 FIELDS = 18
 ending = ".swf"
@@ -85,31 +85,26 @@ def _row(line: int, start: int, cells: list[str], per: int) -> TraceRow:
         if kib > MOST_MEMORY:
             raise Unmappable(f"memory is {memory} KiB a processor; more than 4 TiB is a slip")
         worker["memory"] = round(kib * KIB) * each
+    submit = start + rows.number(cells[SUBMIT], "submit time", zero=True)
+    took = rows.lasting(cells[RUN], "run time")
+    try:
+        began = submit + rows.number(cells[WAIT], "wait", zero=True)
+    except Unmappable:  # -1: not known; or anything else
+        began = None
     return TraceRow(
         line=line,
         id=f"swf-{line}",
-        submit=start + rows.number(cells[SUBMIT], "submit time", zero=True),
-        duration=rows.lasting(cells[RUN], "run time"),
+        submit=submit,
+        duration=took,
         width=-(-processors // each),
         worker=worker,
         communicates=False,
         rigid=True,
         tags={"job": cells[NUMBER], "queue": cells[QUEUE]},
+        real=None if began is None else Ran(submit, began, began + took),
     )
 
 
 def _known(cells: list[str], *places: int) -> str:
     """The first of these fields that is known and not zero, else -1."""
     return next((cells[k] for k in places if cells[k] not in ("-1", "0", "-1.0")), "-1")
-
-
-def ran(path: Path, skipped: set[int]) -> Iterator[tuple[str, Ran]]:
-    """When the cluster really started and ended each job, by the ids that the reader gives; lines it skipped left out."""
-    for line, (start, cells) in _entries(path):
-        if line not in skipped:
-            try:
-                waited = rows.number(cells[WAIT], "wait", zero=True)
-            except Unmappable:  # -1: not known; or anything else
-                continue
-            submit = start + float(cells[SUBMIT])
-            yield f"swf-{line}", Ran(submit, submit + waited, submit + waited + float(cells[RUN]))
