@@ -86,6 +86,7 @@ def test_a_loaded_result_is_a_frame_and_a_figure(name, results, tmp_path):
     results[name].to_json(tmp_path / "one.json")
     loaded = equipoise.load(tmp_path / "one.json")
     for table in loaded.names:
+        assert loaded.tables[table] == loaded.rows(table)
         pd.testing.assert_frame_equal(loaded.to_frame(table), results[name].to_frame(table))
     assert len(loaded.plot().axes) == len(results[name].plot().axes) >= 1
 

@@ -56,6 +56,19 @@ def plain(value: object) -> Plain:
     return cast(Plain, value)
 
 
+class Tables(dict[str, list[Row]]):
+    """The tables beside a result, each a CSV file; `[name]` also finds those inside it, so that it knows all of `names`."""
+
+    def __init__(self, beside: Mapping[str, list[Row]], result: Mapping[str, Plain]) -> None:
+        super().__init__(beside)
+        self._result = result
+
+    def __missing__(self, name: str) -> list[Row]:
+        if not _is_table(self._result.get(name)):
+            raise KeyError(name)
+        return cast("list[Row]", self._result[name])
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class Document:
     """One result of any verb. `result`, `config` and `tables` hold plain values; a number that is not finite is None.
@@ -71,7 +84,7 @@ class Document:
     config
         The settings of the run: what its config.yaml holds.
     tables
-        Rows by the name of their table; each becomes a CSV file.
+        Rows by the name of their table; each becomes a CSV file. A table inside `result` is found here by its name too.
     version
         The version that wrote it.
     looks
@@ -95,6 +108,7 @@ class Document:
     def __post_init__(self) -> None:
         for name in ("result", "config", "tables"):
             object.__setattr__(self, name, plain(getattr(self, name)))
+        object.__setattr__(self, "tables", Tables(self.tables, self.result))
 
     def __repr__(self) -> str:
         passed = {None: "no certificate", True: "passed", False: "not passed"}
@@ -127,7 +141,7 @@ class Document:
             table = next((name for name in ("rows", "history") if name in names), names[0] if names else "")
         if table not in names:
             raise unknown_name(f"table of a {self.verb or 'CSV'} result", table, names)
-        return self.tables[table] if table in self.tables else cast("list[Row]", self.result[table])
+        return self.tables[table]
 
     def columns(self, table: str | None = None) -> dict[str, list[Plain]]:
         """One table by columns."""

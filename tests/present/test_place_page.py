@@ -15,7 +15,20 @@ from pages import COLOURS, NEEDS_A_BROWSER, visit
 
 from equipoise import load
 from equipoise.certificate import Certificate, Check
-from equipoise.place import Cluster, Job, Linear, Machine, Result, Workload, placers, prices, traces
+from equipoise.place import (
+    Calendar,
+    Cluster,
+    Job,
+    Linear,
+    Machine,
+    PlaceSpec,
+    Result,
+    Window,
+    Workload,
+    placers,
+    prices,
+    traces,
+)
 from equipoise.place.compare import PlaceComparison, compare
 from equipoise.place.execution import Decision
 from equipoise.place.job import Skipped
@@ -177,6 +190,35 @@ def test_the_price_of_a_machine_is_its_resources_at_their_prices() -> None:
     assert heat[1, 0] == pytest.approx(20.0)
     assert heat[0, 0] == pytest.approx(10.0 * 10**0.5 + 10.0)
     assert heat[1, 1] == pytest.approx(10.0 * 10 + 10.0)
+
+
+def closed(**given: Any) -> PlaceComparison:
+    """Three machines of two GPUs: one closed in slots 1 and 2, of another one GPU kept in slot 4."""
+    windows = Window("a-0", 1, 3, kind="maintenance"), Window("a-1", 4, 5, {"gpu": 1})
+    job = Job("j", 0, 6.0, 1, 1.0, {"gpu": 1}, user="ann")
+    cluster = Cluster((Machine({"gpu": 2}, 3, "a"),))
+    return compare(cluster, [job], [placers.Dated(), placers.FIFO()], slots=8, calendar=Calendar(windows), **given)
+
+
+def test_what_the_calendar_takes_is_drawn_on_its_machines(tmp_path: Path) -> None:
+    """All of a machine, and half of another; in a folder it is windows.csv, and the paper has a span for each too."""
+    found = closed()
+    assert embedded(page(found), "timeline-data")["windows"] == [
+        [0, 1, 3, 1.0, "maintenance"],
+        [1, 4, 5, 0.5, "reservation"],
+    ]
+    loaded = load(found.save(tmp_path, report=False))
+    assert embedded(report(loaded), "timeline-data")["windows"] == embedded(page(found), "timeline-data")["windows"]
+    spans = timeline.schedule(loaded, "FIFO").panels[0].spans
+    assert [span[:3] for span in spans if span[-1] == timeline.CLOSED] == [(1, 3, 0), (4, 5, 1)]
+
+
+def test_fair_is_said_beside_the_policies() -> None:
+    """Only where it was asked for, and Dated takes part."""
+    found = replace(closed(), spec=PlaceSpec(fair=True))
+    assert "Dated is fair (--fair): a job counts the less" in words(page(found))
+    assert "is fair" not in words(page(replace(found, results=found.results[1:])))
+    assert "is fair" not in words(page(replace(found, spec=PlaceSpec())))
 
 
 def test_posted_prices_are_taken_as_told_slot_by_slot() -> None:

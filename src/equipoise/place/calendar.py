@@ -90,6 +90,7 @@ class Blocked(NamedTuple):
     sudden: bool
     machines: Ints
     amounts: Ints  # [machine, r] milli-units
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,8 @@ class Calendar:
                     f"amount: {asked} is more than {window.machine or 'the cluster'} has then", "amount"
                 )
             last = min(window.last, end)
-            found.append(Blocked(window.first, last, window.known, window.kind in SUDDEN, machines, amounts))
+            sudden = window.kind in SUDDEN
+            found.append(Blocked(window.first, last, window.known, sudden, machines, amounts, window.kind))
         return tuple(found)
 
 

@@ -28,7 +28,15 @@ from equipoise.place.recommend import Recommendation
 from equipoise.place.simulate import Placer, Result, simulate
 from equipoise.place.slowdown import NOTHING, OBJECTIVES, Alone, hopeless, stated
 from equipoise.place.spec import SEEN
-from equipoise.place.tables import allocation_rows, growth_of, machine_rows, outcome_rows, price_rows, slot_rows
+from equipoise.place.tables import (
+    allocation_rows,
+    growth_of,
+    machine_rows,
+    outcome_rows,
+    price_rows,
+    slot_rows,
+    window_rows,
+)
 from equipoise.result import Result as AnyResult
 from equipoise.spec import Spec
 
@@ -112,6 +120,7 @@ class PlaceComparison(AnyResult):
         files = {"cluster.yaml": cluster_text(self.cluster), "jobs.json": jobs_text(self.jobs)}
         if (calendar := self.results[0].calendar) is not None:
             files[CALENDAR] = calendar_text(calendar)
+            tables["windows"] = window_rows(calendar, self.cluster, self.results[0].end)
         return Document(
             "place",
             self._summary(),

@@ -15,6 +15,7 @@ from equipoise.document import Row
 from equipoise.errors import InputError, said_of
 from equipoise.frames import Frame, frame_of, rows_of
 from equipoise.kernels import Floats, Int32s
+from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
 from equipoise.place.files import BANDWIDTHS, flat, grouped, read_cluster, read_jobs
 from equipoise.place.job import Workload
@@ -154,6 +155,16 @@ def machine_rows(cluster: Cluster) -> list[Row]:
     return [
         {"machine": name} | dict(zip(cluster.resources, row, strict=True))
         for name, row in zip(cluster.names, held.tolist(), strict=True)
+    ]
+
+
+def window_rows(calendar: Calendar, cluster: Cluster, end: int) -> list[Row]:
+    """What a calendar takes: a row for each window and machine, with the part of the resource it takes most of."""
+    capacity = np.maximum(cluster.capacity[cluster.type_of], 1)
+    return [
+        {"machine": cluster.names[h], "first": one.first, "last": one.last, "kind": one.kind, "share": float(part)}
+        for one in calendar.on(cluster, end)
+        for h, part in zip(one.machines.tolist(), (one.amounts / capacity[one.machines]).max(axis=1), strict=True)
     ]
 
 

@@ -161,6 +161,8 @@ def policy_table(document: Document, speeds: Mapping[str, float] | None = None) 
     note = f"All policies met the same {count(told['jobs'], 'job')}. "
     note += SLOWDOWN if measured else ""
     note += "Hours run from arrival to the end of the slot of finish, over the jobs done."
+    if document.config.get("fair") and "Dated" in (row["policy"] for row in rows):
+        note += " Dated is fair (--fair): a job counts the less the more of the cluster its user has had."
     table = Table.of("Policies on the same jobs", rows, columns, note)
     if bound is None:
         return table

@@ -91,6 +91,7 @@ class Timeline:
         cells = cells_of(document, self.jobs, self.machines)
         self.schedules = [cells[name] for name in self.policies]
         self.use = [_table(rows_of(document, "history", policy=name), self.resources) for name in self.policies]
+        self.windows = rows_of(document, "windows")
         growth = result.get("growth") or {}
         self.posted = [
             (_table(base, self.resources), np.array([growth[name][r] for r in self.resources]))
@@ -168,6 +169,12 @@ class Timeline:
             policies.append(told | {"unfinished": [code[job] for job in jobs if not self.finished[k, job]]})
         shown: Row = {"first": window.first, "last": window.last, "slot": self.slot, "resources": self.resources}
         shown |= {"machines": [self.machines[m] for m in window.machines], "jobs": [self.jobs[job] for job in jobs]}
+        there = {self.machines[machine]: n for machine, n in row.items()}
+        shown["windows"] = [
+            [there[one["machine"]], one["first"], one["last"], one["share"], one["kind"]]
+            for one in self.windows
+            if one["machine"] in there and one["first"] < window.last and one["last"] > window.first
+        ]
         return shown | {"policies": policies}
 
     def widget(self, chosen: int, stories: Sequence[str]) -> Widget:
@@ -188,7 +195,14 @@ class Timeline:
         label = "Lines: percent of each resource of the whole cluster in use, by slot"
         blocks = (
             Controls("Who ran where and when", [choice], story=f"{stories[chosen]}.", caption=window.cut),
-            Drawing("gantt", "Machines by slot, coloured by job", GANTT, BARS, _gantt(unit, window.slots), **both),
+            Drawing(
+                "gantt",
+                "Machines by slot, coloured by job",
+                GANTT,
+                f"{BARS} {WINDOWS}" if self.windows else BARS,
+                _gantt(unit, window.slots),
+                **both,
+            ),
             Drawing(
                 "heat", heat, "Heat map: machines by slot, coloured by price or by use", words, _heat(unit), **both
             ),
@@ -296,6 +310,9 @@ BARS = (
     "A bar is a job on a machine; its height is the share of the machine's resource it needs most, and jobs on "
     "one machine are stacked. Pale bars are jobs that did not finish. Hover or touch one to read it."
 )
+WINDOWS = (
+    "A grey frame is what the calendar takes, as high as its part of the machine; jobs beside it may cover some of it."
+)
 PRICED = (
     "What all of a machine costs for a slot at the use it had in the end: its resources at their posted prices, "
     "which rise with use, before any discount for slots that are near. A policy without prices shows the use of "
@@ -314,9 +331,9 @@ def _by_slot(unit: str, name: str, x: Sequence[int], y: int, **parts: object) ->
     rows["axisLabel"] |= {"width": 96, "overflow": "truncate"}
     rows["splitLine"]["show"] = True
     cells: Option = {"type": "custom", "clip": True, "progressive": 0, "data": [], "name": name}
-    return frame(
-        tooltip=tooltip("item"), xAxis=slots, yAxis=rows, series=[cells | {"encode": {"x": x, "y": y}}], **parts
-    )
+    taken = {**cells, "name": "calendar", "z": 1, "encode": {"x": [1, 2], "y": 0}}
+    series = [cells | {"encode": {"x": x, "y": y}}, *([taken] if name == "jobs" else [])]
+    return frame(tooltip=tooltip("item"), xAxis=slots, yAxis=rows, series=series, **parts)
 
 
 def _gantt(unit: str, slots: int) -> Option:
@@ -339,6 +356,7 @@ def _heat(unit: str) -> Option:
 
 # Neighbours in the list differ in hue and in lightness; a job has the same colour everywhere in a figure.
 JOBS = ("#4477aa", "#ee8866", "#228833", "#eedd88", "#aa3377", "#99ddff", "#bbcc33", "#775544", "#ffaabb", "#44bb99")
+CLOSED = "#c8ccd2"  # what the calendar takes
 USES = ("@blue", "@amber", "@teal", "@violet", "@ink")
 DASHES: tuple[Dash, ...] = ("solid", "dashed", "dotted")
 NAMED = 24  # machines up to which every one is named
@@ -358,7 +376,11 @@ def schedule(document: Document, policy: str) -> Sheet:
         raise InputError(f"{policy} gave no job a machine: there is no schedule to draw")
     first = {job: k for k, job in enumerate(dict.fromkeys(cells["job"][np.argsort(cells["slot"], kind="stable")]))}
     edge = 0.5 - BAND / 2
-    spans = []
+    row_of = {name: k for k, name in enumerate(machines)}
+    spans = [
+        (one["first"], one["last"], row_of[one["machine"]], edge + BAND * (1 - one["share"]), edge + BAND, CLOSED)
+        for one in rows_of(document, "windows")
+    ]
     for bar in bars_of(cells):
         low = edge + BAND * bar.bottom / FULL
         high = low + BAND * bar.height / FULL

@@ -39,13 +39,30 @@
     ].join("<br>");
   };
 
+  // A window of the calendar is [row, first, last, part of the machine, kind]: from the top of the row.
+  const closed = ({ dataIndex }, api) => {
+    const [row, first, last, part, kind] = timeline.windows[dataIndex];
+    const [x1, x2] = [first, last].map((x) => Math.round(api.coord([x, row])[0]));
+    const whole = 0.86 * api.size([0, 1])[1], y = api.coord([first, row])[1] - whole / 2;
+    const room = x2 - x1 > 6.4 * kind.length + 6 && whole * part > 12;
+    return {
+      type: "rect", shape: { x: x1, y, width: Math.max(1, x2 - x1), height: Math.max(2, whole * part) },
+      style: { fill: colour("rule"), stroke: colour("soft"), lineDash: [3, 3] },
+      textContent: room ? { style: { text: kind, fill: colour("ink"), fontSize: 10 } } : false,
+      textConfig: { position: "inside" },
+    };
+  };
+  const closedTip = ([row, first, last, part, kind]) =>
+    `<b>${safe(kind)}</b><br>${Math.round(100 * part)} % of ${safe(timeline.machines[row])}, ${slotsOf(first, last)}`;
+
   const drawGantt = ({ policy, bars, unfinished }) => {
     const pale = new Set(unfinished);
     charts.gantt.getDom().style.height = `${tall + (charts.gantt.getOption().dataZoom?.length ? 96 : 62)}px`;
     charts.gantt.resize();
     charts.gantt.setOption({
       xAxis: { min: timeline.first, max: timeline.last }, yAxis: { data: timeline.machines },
-      tooltip: { formatter: barTip(policy, pale) }, series: [{ renderItem: bar(pale), data: bars }],
+      tooltip: { formatter: (at) => (at.seriesIndex ? closedTip(at.value) : barTip(policy, pale)(at)) },
+      series: [{ renderItem: bar(pale), data: bars }, { renderItem: closed, data: timeline.windows }],
     });
   };
 
