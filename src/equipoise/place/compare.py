@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -255,6 +255,14 @@ def _less(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one - other
 
 
+def labels_of(policies: Sequence[Placer]) -> list[str]:
+    """What the policies are called; each has a label of its own."""
+    labels = [policy.label for policy in policies]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise InputError(f"two policies are called {twice[0]!r}; give one of them another label", code="policies.twice")
+    return labels
+
+
 def usual_baseline(labels: Sequence[str]) -> str:
     """FIFO where it takes part, else the first."""
     return BASELINE if BASELINE in labels else labels[0]
@@ -310,14 +318,12 @@ def compare(
     workload = Workload.of(jobs)
     if not policies:
         raise InputError("no policies to compare; expected one or more", code="policies.none")
-    labels = [policy.label for policy in policies]
-    if twice := [label for label in labels if labels.count(label) > 1]:
-        raise InputError(f"two policies are called {twice[0]!r}; give one of them another label", code="policies.twice")
+    labels_of(policies)
     tell = progress or (lambda done, total, doing: None)
     run = Execution(cluster, workload, slots, horizon)
     end = run.end
     given = Case(seed, cluster, workload, (), slots, horizon, calendar, pace)
-    played = _one_by_one(given, policies, end, tell) if workers == 1 else _spread(given, policies, end, workers, tell)
+    played = _played(given, policies, end, workers, tell)
     results, calibration = [result for result, _ in played], [row for _, trials in played for row in trials]
     tell(len(policies) * end, len(policies) * end, "the upper bound" if bound else "certifying")
     limit, note = _bound(run, results, bound)
@@ -348,44 +354,34 @@ class Case:
         self, bound: bool | str = "auto", *, progress: Progress | None = None, workers: int | None = 1
     ) -> PlaceComparison:
         """Run every placer over the same jobs; the parameters are those of `compare`."""
-        given = self.cluster, self.jobs, self.policies
-        run = partial(compare, *given, slots=self.slots, horizon=self.horizon, seed=self.seed)
-        return run(bound=bound, progress=progress, workers=workers, calendar=self.calendar, pace=self.pace)
+        names = ("cluster", "jobs", "policies", "slots", "horizon", "seed", "calendar", "pace")
+        asked: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return compare(**asked, bound=bound, progress=progress, workers=workers)
 
 
 Played = tuple[Result, list[Row]]  # and what was tried on history before
 
 
-def _one_by_one(given: Case, policies: Sequence[Placer], end: int, tell: Progress) -> list[Played]:
-    """Every policy in its turn, told slot by slot."""
-    played = []
-    for k, policy in enumerate(policies):
-
-        def replayed(count: int, done: int = k * end, label: str = policy.label) -> None:
-            tell(done, len(policies) * end, f"{label}: {CALIBRATING}, replay {count}")
-
-        def step(done: int, total: int, k: int = k, label: str = policy.label) -> None:
-            tell(k * end + done, len(policies) * end, label)
-
-        played.append(_play(given, policy, replayed, step))
-    return played
-
-
-def _spread(given: Case, policies: Sequence[Placer], end: int, workers: int | None, tell: Progress) -> list[Played]:
-    """A policy a part, told policy by policy. What is common to all results is put back here, not sent."""
+def _played(given: Case, policies: Sequence[Placer], end: int, workers: int | None, tell: Progress) -> list[Played]:
+    """Every policy: here in its turn, told slot by slot, or on processes, told policy by policy."""
     found: dict[int, Played] = {}
-    calls = [(policy,) for policy in policies]
-    tell(0, len(policies) * end, "policies side by side")
-    for k, (result, trials) in parts(_sent, (given,), calls, workers=workers, prefer=PROCESSES):
+    total, here = len(policies) * end, workers == 1
+
+    def told(k: int) -> tuple[Callable[[int], None], Callable[[int, int], None]]:
+        label = policies[k].label
+        return (
+            lambda count: tell(k * end, total, f"{label}: {CALIBRATING}, replay {count}"),
+            lambda done, _: tell(k * end + done, total, label),
+        )
+
+    if not here:
+        tell(0, total, "policies side by side")
+    calls = [(policy, *(told(k) if here else ())) for k, policy in enumerate(policies)]
+    for k, (result, trials) in parts(_play, (given,), calls, workers=workers, prefer=PROCESSES):
         found[k] = replace(result, policy=policies[k], cluster=given.cluster, jobs=given.jobs), trials
-        tell(len(found) * end, len(policies) * end, policies[k].label)
+        if not here:
+            tell(len(found) * end, total, policies[k].label)
     return [found[k] for k in range(len(policies))]
-
-
-def _sent(given: Case, policy: Placer) -> Played:
-    result, trials = _play(given, policy)
-    nothing: Any = None
-    return replace(result, policy=nothing, cluster=nothing, jobs=nothing), trials
 
 
 def _play(
@@ -394,13 +390,15 @@ def _play(
     replayed: Callable[[int], None] | None = None,
     step: Callable[[int, int], None] | None = None,
 ) -> Played:
+    """One policy. What is common to all results is put back by `_played`, not sent."""
     asked = given.cluster, given.jobs, policy
-    window: dict[str, Any] = {"slots": given.slots, "horizon": given.horizon}
+    window: dict[str, Any] = {"slots": given.slots, "horizon": given.horizon, "pace": given.pace}
     trials: list[Row] = []
     if hasattr(getattr(policy, "prices", None), "trials"):
-        trials = trial_rows(*asked, **window, pace=given.pace, replayed=replayed)
-    run = partial(simulate, *asked, **window, seed=given.seed, calendar=given.calendar, pace=given.pace)
-    return run(progress=step), trials
+        trials = trial_rows(*asked, **window, replayed=replayed)
+    result = simulate(*asked, **window, seed=given.seed, calendar=given.calendar, progress=step)
+    nothing: Any = None
+    return replace(result, policy=nothing, cluster=nothing, jobs=nothing), trials
 
 
 def _bound(run: Execution, results: list[Result], wanted: bool | str) -> tuple[Bound | None, str]:

@@ -80,11 +80,12 @@ def reading(path: Path, expected: str = "a file") -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise refused(path, f"no such file; check the path (from {Path.cwd()})", code="file.missing") from None
-    except OSError as error:
-        raise refused(path, f"cannot be read ({error.strerror}); expected {expected}", code="file.read") from None
+        raise refused(path, f"no such file (from {Path.cwd()}); expected {expected}", code="file.missing") from None
+    except (OSError, EOFError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise refused(path, f"cannot be read ({why}); expected {expected}", code="file.read") from None
     except UnicodeDecodeError:  # of a stream: it counts from the part that it read last
-        raise refused(path, "not UTF-8 text; save it as UTF-8", code="file.read") from None
+        raise refused(path, f"not UTF-8 text; expected {expected}", code="file.read") from None
 
 
 def ending_of(path: Path) -> str:

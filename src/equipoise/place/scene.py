@@ -19,7 +19,7 @@ from equipoise.place import files, traces
 from equipoise.place.calendar import Calendar
 from equipoise.place.calibrate import learns, needs_history, placer_of, price_kinds
 from equipoise.place.cluster import Cluster
-from equipoise.place.compare import Case, PlaceComparison, Progress, usual_baseline
+from equipoise.place.compare import Case, PlaceComparison, Progress, labels_of, usual_baseline
 from equipoise.place.durations import learn_durations
 from equipoise.place.execution import end_of
 from equipoise.place.job import Workload
@@ -139,9 +139,7 @@ def build(spec: PlaceSpec) -> PlaceScene:
     found = _recommended(spec, scene) if asked else None
     names = _expanded(spec.policy, found)
     placers = tuple(placer_of(spec, scene.history, scene.cluster, name, k) for k, name in enumerate(names))
-    labels = [placer.label for placer in placers]
-    if twice := [label for label in labels if labels.count(label) > 1]:
-        raise InputError(f"two policies are called {twice[0]!r}; give yours another label")
+    labels = labels_of(placers)
     return replace(
         scene, placers=placers, baseline=_baseline(spec, labels), bound=spec.bound, spec=spec, recommended=found
     )

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, ValidationInfo, field_validator
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.registry import Registry, whole_reference
-from equipoise.spec import FIRST, Spec, WholePath, known_names, setting
+from equipoise.spec import FIRST, Spec, WholePath, known_names, panel
 from equipoise.units import seconds
 
 if TYPE_CHECKING:
@@ -71,6 +71,10 @@ Share = Annotated[float, taken(lambda x: 0.0 < x < 1.0, f"{PART} between 0 and 1
 Slack = Annotated[float, taken(lambda x: 0.0 <= x <= 1.0, f"{PART} from 0 to 1, such as 0.1")]
 
 
+of_jobs, of_time, of_prices, of_policies = map(panel, ("Jobs", "Time", "Prices", "Policies"))
+of_change, of_bound = panel("What if"), panel("Bound")
+
+
 def placer_names(*, every: bool = True) -> list[str]:
     """Every placer there is, as --policy calls it; or those that `all` stands for, not the `named_only`."""
     return [choice.stem for choice in PLACERS.choices() if every or not choice.facts.get("named_only")]
@@ -84,35 +88,33 @@ def formats() -> list[str]:
 class SceneSpec(Spec):
     """Jobs, the cluster they run on, and how far ahead is planned."""
 
-    jobs: WholePath = setting(None, "Jobs: our own format, or a trace.", "Jobs", "FILE", only_in_file=True)
-    cluster: WholePath = setting(
-        None, "The machines: YAML, JSON or CSV; also Alibaba's node list or Tiresias' cluster table.", "Jobs", "FILE"
+    jobs: WholePath = of_jobs(None, "Jobs: our own format, or a trace.", "FILE", only_in_file=True)
+    cluster: WholePath = of_jobs(
+        None, "The machines: YAML, JSON or CSV; also Alibaba's node list or Tiresias' cluster table.", "FILE"
     )
-    machines: Count = setting(None, "So many equal GPU machines, instead of --cluster.", "Jobs", "COUNT")
-    gpus_per_machine: Count = setting(
-        None, "GPUs of each; also what fitted one machine in the trace. (default: 8)", "Jobs"
+    machines: Count = of_jobs(None, "So many equal GPU machines, instead of --cluster.", "COUNT")
+    gpus_per_machine: Count = of_jobs(None, "GPUs of each; also what fitted one machine in the trace. (default: 8)")
+    format: str = of_jobs("auto", f"How JOBS is written: {', '.join(formats())}.", "NAME")
+    slot: str | None = of_jobs(None, "Length of a slot. (default: the file's own, 10m for traces)", "10m")
+    elasticity: Times = of_jobs(
+        None, "Jobs of a trace run on up to so many times the GPUs they had. (default: 1; elasticflow: 4)"
     )
-    format: str = setting("auto", f"How JOBS is written: {', '.join(formats())}.", "Jobs", "NAME")
-    slot: str | None = setting(None, "Length of a slot. (default: the file's own, 10m for traces)", "Jobs", "10m")
-    elasticity: Times = setting(
-        None, "Jobs of a trace run on up to so many times the GPUs they had. (default: 1; elasticflow: 4)", "Jobs"
+    worth: str = of_jobs(
+        WORTHS[0], "What jobs of a trace are worth: none (nothing is stated), or drawn by --seed.", "none|drawn"
     )
-    worth: str = setting(
-        WORTHS[0], "What jobs of a trace are worth: none (nothing is stated), or drawn by --seed.", "Jobs", "none|drawn"
+    sized_utility: bool = of_jobs(True, "With --worth drawn: worth grows with the job's GPU time.")
+    window: str | None = of_jobs(
+        None, "Score only jobs that arrive in these slots; history is as long a stretch before them.", "FROM:TO"
     )
-    sized_utility: bool = setting(True, "With --worth drawn: worth grows with the job's GPU time.", "Jobs")
-    window: str | None = setting(
-        None, "Score only jobs that arrive in these slots; history is as long a stretch before them.", "Jobs", "FROM:TO"
+    restart: str | None = of_jobs(None, "Lost whenever a job starts, moves or is resized.", "30s")
+    wrong: Wrong = of_jobs(0.0, "Durations are wrong by up to this part: 0.5 is by up to 50 %.", "PART")
+    draw: Count = of_jobs(None, "Without JOBS: so many synthetic jobs are drawn. (default: 60)", "COUNT")
+    horizon: Count = of_time(
+        None, "Plan each job within so many slots of its arrival, rolling. (default: 48 hours)", "SLOTS"
     )
-    restart: str | None = setting(None, "Lost whenever a job starts, moves or is resized.", "Jobs", "30s")
-    wrong: Wrong = setting(0.0, "Durations are wrong by up to this part: 0.5 is by up to 50 %.", "Jobs", "PART")
-    draw: Count = setting(None, "Without JOBS: so many synthetic jobs are drawn. (default: 60)", "Jobs", "COUNT")
-    horizon: Count = setting(
-        None, "Plan each job within so many slots of its arrival, rolling. (default: 48 hours)", "Time", "SLOTS"
-    )
-    slots: Count = setting(None, "Or: everything ends at this slot.", "Time", "SLOTS")
-    seed: Annotated[int, count_from(0)] = setting(
-        0, "Draws utilities, synthetic jobs, wrong durations; re-planning.", "Time", "SEED"
+    slots: Count = of_time(None, "Or: everything ends at this slot.", "SLOTS")
+    seed: Annotated[int, count_from(0)] = of_time(
+        0, "Draws utilities, synthetic jobs, wrong durations; re-planning.", "SEED"
     )
 
     @classmethod
@@ -160,45 +162,35 @@ class SceneSpec(Spec):
 class PricedSpec(SceneSpec):
     """A scene with history to calibrate prices on, and how PDORS uses them."""
 
-    history: list[str] | None = setting(
-        None, "Past jobs that prices are calibrated on; several with commas between.", "Prices", "FILES"
+    history: list[str] | None = of_prices(
+        None, "Past jobs that prices are calibrated on; several with commas between.", "FILES"
     )
-    history_format: str | None = setting(None, "How they are written. (default: as JOBS)", "Prices", "NAME")
-    history_share: Share = setting(
-        0.25, "Without --history: this first part of the jobs is history, and is not scored.", "Prices", "PART"
+    history_format: str | None = of_prices(None, "How they are written. (default: as JOBS)", "NAME")
+    history_share: Share = of_prices(
+        0.25, "Without --history: this first part of the jobs is history, and is not scored.", "PART"
     )
-    learn_durations: bool | None = setting(
+    learn_durations: bool | None = of_prices(
         None,
         "Plan by how long jobs of the same user took in history over what they stated. (default: where history has users)",
-        "Prices",
     )
-    prices: str = setting("best", f"{', '.join(PRICES.names())}, or a file of `place calibrate`.", "Prices", "KIND")
-    fixed_prices: dict[str, float] | None = setting(
-        None, "With --prices fixed: utility per unit and slot on an empty machine.", "Prices", "gpu=2,cpu=.1"
+    prices: str = of_prices("best", f"{', '.join(PRICES.names())}, or a file of `place calibrate`.", "KIND")
+    fixed_prices: dict[str, float] | None = of_prices(
+        None, "With --prices fixed: utility per unit and slot on an empty machine.", "gpu=2,cpu=.1"
     )
-    fixed_ratio: float = setting(
-        10.0, "With --prices fixed: a full machine costs so many times an empty one.", "Prices"
+    fixed_ratio: float = of_prices(10.0, "With --prices fixed: a full machine costs so many times an empty one.")
+    pace: str = of_policies(
+        SEEN, "Wrong durations are seen after a job's first slot; or unseen, until it is done.", "NAME"
     )
-    pace: str = setting(
-        SEEN, "Wrong durations are seen after a job's first slot; or unseen, until it is done.", "Policies", "NAME"
+    replan: Steps = of_policies(40, "Steps of re-planning in every slot.", "STEPS")
+    caution: float = of_policies(
+        1.0, "Plan for so many times the work jobs state; 1.25 where they often overrun.", "TIMES"
     )
-    replan: Steps = setting(40, "Steps of re-planning in every slot.", "Policies", "STEPS")
-    caution: float = setting(
-        1.0, "Plan for so many times the work jobs state; 1.25 where they often overrun.", "Policies", "TIMES"
+    slack: Slack = of_policies(
+        0.0, "Promise the latest date that is worth 1 - slack of the planned one; re-planning keeps it.", "PART"
     )
-    slack: Slack = setting(
-        0.0,
-        "Promise the latest date that is worth 1 - slack of the planned one; re-planning keeps it.",
-        "Policies",
-        "PART",
-    )
-    backfill: bool = setting(True, "Lend idle machines to waiting jobs, without promise.", "Policies")
-    packing: str = setting(
-        "greedy",
-        "How workers are put on machines: greedy, or rounding (the paper's).",
-        "Policies",
-        "NAME",
-        old="placer",
+    backfill: bool = of_policies(True, "Lend idle machines to waiting jobs, without promise.")
+    packing: str = of_policies(
+        "greedy", "How workers are put on machines: greedy, or rounding (the paper's).", "NAME", old="placer"
     )
 
     _named = known_names({"pace": PACES, "packing": PACKINGS})
@@ -237,25 +229,22 @@ class PricedSpec(SceneSpec):
 class PlaceSpec(PricedSpec):
     """Policies side by side: `PlaceSpec.from_yaml(path).build().compare().save(folder)`."""
 
-    policy: list[str] = setting(
+    policy: list[str] = of_policies(
         RECOMMENDED,
         f"Commas between: {', '.join(placer_names())}; all (but elasticflow and sia); your own FILE.py:CLASS; "
         "pdors:recalled and other kinds of prices, pdors:plain (no re-planning, no lending), elasticflow:priced; "
         "recommended: the best on history, with a few beside it.",
-        "Policies",
         "NAMES",
     )
-    calendar: WholePath = setting(
-        None, "What jobs may not have: reservations, maintenance, machines that end or fail.", "Jobs", "FILE"
+    calendar: WholePath = of_jobs(
+        None, "What jobs may not have: reservations, maintenance, machines that end or fail.", "FILE"
     )
-    recommend: bool = setting(False, "With --policy too: replay history, and say which is recommended.", "Policies")
-    fair: bool = setting(
-        False,
-        "Dated: a job counts the less the more of the cluster its user has had, half forgotten in a week.",
-        "Policies",
+    recommend: bool = of_policies(False, "With --policy too: replay history, and say which is recommended.")
+    fair: bool = of_policies(
+        False, "Dated: a job counts the less the more of the cluster its user has had, half forgotten in a week."
     )
-    baseline: str | None = setting(None, "Gains are told against this policy. (default: FIFO)", "Policies", "NAME")
-    bound: bool = setting(True, "The upper bound that no schedule can pass (an LP).", "Policies")
+    baseline: str | None = of_policies(None, "Gains are told against this policy. (default: FIFO)", "NAME")
+    bound: bool = of_policies(True, "The upper bound that no schedule can pass (an LP).")
 
     @field_validator("policy", mode="before")
     @classmethod
@@ -280,18 +269,18 @@ class PlaceSpec(PricedSpec):
 class WhatIfSpec(PlaceSpec):
     """One policy as it is (the first of `policy`), and what would be other."""
 
-    add: int | None = setting(None, "So many machines more, or fewer: --add=-1. (default: 1)", "What if", "COUNT")
-    machine: str | None = setting(None, "Of this name or type.", "What if", "NAME")
-    instead: Annotated[str | None, AfterValidator(lambda name: name and policy_named(name))] = setting(
-        None, "Another policy instead of --policy.", "What if", "NAME"
+    add: int | None = of_change(None, "So many machines more, or fewer: --add=-1. (default: 1)", "COUNT")
+    machine: str | None = of_change(None, "Of this name or type.", "NAME")
+    instead: Annotated[str | None, AfterValidator(lambda name: name and policy_named(name))] = of_change(
+        None, "Another policy instead of --policy.", "NAME"
     )
 
 
 class SweepSpec(PlaceSpec):
     """The same comparison with so many seeds."""
 
-    policy: list[str] = setting(EVERY, "As for `place`; the same for every seed.", "Policies", "NAMES")
-    seeds: Seeds = setting(8, "So many draws, from --seed on.", "Time", "COUNT")
+    policy: list[str] = of_policies(EVERY, "As for `place`; the same for every seed.", "NAMES")
+    seeds: Seeds = of_time(8, "So many draws, from --seed on.", "COUNT")
 
     def scenes(self) -> list[PlaceScene]:
         """A scene for each seed."""
@@ -303,11 +292,11 @@ class SweepSpec(PlaceSpec):
 class BoundSpec(SceneSpec):
     """The bound alone."""
 
-    exact: bool = setting(False, "The optimum itself, for a handful of jobs.", "Bound")
-    coarsen: int | None = setting(
-        None, "Merge so many slots into one: looser, faster. (default: as few as fit)", "Bound", "SLOTS"
+    exact: bool = of_bound(False, "The optimum itself, for a handful of jobs.")
+    coarsen: int | None = of_bound(
+        None, "Merge so many slots into one: looser, faster. (default: as few as fit)", "SLOTS"
     )
-    time_limit: float | None = setting(None, "Stop after so many seconds; then it may not repeat.", "Bound", "SECONDS")
+    time_limit: float | None = of_bound(None, "Stop after so many seconds; then it may not repeat.", "SECONDS")
 
 
 def policy_named(name: str) -> str:

@@ -6,17 +6,18 @@ import csv
 import gzip
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import TextIO, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 
 from equipoise import units
 from equipoise.errors import InputError, unknown_name, whole_number
 from equipoise.kernels import Floats
+from equipoise.place.files import reading
 from equipoise.place.job import Deadline, Demand, Job, Ran, Sigmoid, Skipped, Unstated, Utility, Workload
 from equipoise.place.spec import DRAWN, OWN, TRACES, WORTHS
 
@@ -115,6 +116,7 @@ class Mapped:
         if not rows:
             why = f"; the first of {len(skipped)}: line {skipped[0].line}, {skipped[0].reason}" if skipped else ""
             raise InputError(f"{source}: no row could be made a job{why}", code="no_jobs")
+        rows = _unique(rows)
         first = min(row.submit for row in rows)
         origin = first // 86400 * 86400 if calendar else 0.0
         model = UtilityModel(self.slot, median(row.gpu_hours for row in rows), self.sized)
@@ -170,6 +172,15 @@ class Mapped:
         return model(row.duration, row.gpu_hours, u[:DRAWS]) if self.drawn else Unstated()
 
 
+def _unique(rows: Iterable[TraceRow]) -> list[TraceRow]:
+    """Rows of which each has an id of its own: with its line where an earlier row has it."""
+    found: dict[str, TraceRow] = {}
+    for row in rows:
+        own = replace(row, id=f"{row.id}#{row.line}") if row.id in found else row
+        found[own.id] = own
+    return list(found.values())
+
+
 def columns(first_lines: Sequence[str]) -> set[str]:
     """The names in the header of a table, in small letters."""
     return {cell.strip().lower() for cell in first_lines[0].split(",")} if first_lines else set()
@@ -180,27 +191,14 @@ def header(needed: Sequence[str]) -> Callable[[Sequence[str]], bool]:
     return lambda first_lines: {*needed} <= columns(first_lines)
 
 
-def _text(where: Path) -> TextIO:
-    if where.suffix == ".gz":
-        return gzip.open(where, "rt", encoding="utf-8-sig", newline="")
-    return where.open(encoding="utf-8-sig", newline="")
-
-
 def opened(path: str | Path, expected: str) -> Iterator[str]:
     """The lines of a text file, gzipped or not. One that cannot be read or holds nothing is one line of error."""
-    where = Path(path)
-    empty = True
-    try:
-        with _text(where) as file:
-            for text in file:
-                empty = False
-                yield text
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; expected {expected}", code="file.missing") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: is not text; expected {expected}", code="file.read") from None
-    except (OSError, EOFError) as problem:
-        raise InputError(f"{path}: cannot be read ({problem}); expected {expected}", code="file.read") from None
+    where, empty = Path(path), True
+    unpacked = gzip.open if where.suffix == ".gz" else open
+    with reading(where, expected), unpacked(where, "rt", encoding="utf-8-sig", newline="") as file:
+        for text in file:
+            empty = False
+            yield text
     if empty:
         raise InputError(f"{path}: is empty; expected {expected}", code="trace.empty")
 
@@ -226,17 +224,15 @@ def table(
             yield line, dict(zip(names, cells, strict=True)) if len(cells) == len(names) else None
 
 
-def collected(
-    entries: Iterable[tuple[int, C | None]], row: Callable[[int, C], TraceRow]
-) -> tuple[list[TraceRow], list[Skipped]]:
-    """The rows that can be jobs, and those that cannot with the reason. An entry is a line number and its cells."""
-    found: list[TraceRow] = []
+def collected(entries: Iterable[tuple[int, C | None]], read: Callable[[int, C], M]) -> tuple[list[M], list[Skipped]]:
+    """What `read` makes of the rows that it can, and the others with the reason. An entry is a line number and its cells."""
+    found: list[M] = []
     skipped: list[Skipped] = []
     for line, cells in entries:
         try:
             if cells is None:
                 raise Unmappable("wrong number of columns")
-            found.append(row(line, cells))
+            found.append(read(line, cells))
         except Unmappable as reason:
             skipped.append(Skipped(line, str(reason)))
     return found, skipped
@@ -280,20 +276,14 @@ def _nearly(there: set[str]) -> tuple[str, str] | None:
     return None
 
 
-def every(
-    path: str | Path, needed: Sequence[str], expected: str, read: Callable[[dict[str, str]], M]
-) -> Iterator[tuple[int, M]]:
-    """(line, what `read` makes of the cells) for each row of a table; a row that cannot be read is an error."""
-    line = 0
-    for line, cells in table(path, needed, expected):
-        try:
-            if cells is None:
-                raise Unmappable("wrong number of columns")
-            yield line, read(cells)
-        except Unmappable as reason:
-            raise InputError(f"{path}: line {line}: {reason}; expected {expected}", code="trace.row") from None
-    if line == 0:
+def every(path: str | Path, needed: Sequence[str], expected: str, read: Callable[[int, dict[str, str]], M]) -> list[M]:
+    """What `read` makes of each row of a table; a row that cannot be read is an error."""
+    found, skipped = collected(table(path, needed, expected), read)
+    for row in skipped:
+        raise InputError(f"{path}: line {row.line}: {row.reason}; expected {expected}", code="trace.row")
+    if not found:
         raise InputError(f"{path}: has no row; expected {expected}", code="trace.empty")
+    return found
 
 
 def _cells(text: str, delimiter: str) -> list[str]:
@@ -323,13 +313,6 @@ def whole(text: str, what: str, *, zero: bool = False, most: int = WIDEST) -> in
     if not value.is_integer() or value > most:
         raise Unmappable(f"{what} is {text.strip()}; expected a whole number of at most {most:,}")
     return int(value)
-
-
-def unique(name: str, line: int, seen: set[str]) -> str:
-    """The name, with its line where an earlier row has it."""
-    fresh = f"{name}#{line}" if name in seen else name
-    seen.add(fresh)
-    return fresh
 
 
 def lasting(text: str, what: str = "duration") -> float:

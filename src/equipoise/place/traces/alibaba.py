@@ -29,12 +29,10 @@ def alibaba(
     wanted is a tag, not a demand. Slot 0 is the trace's own zero. The parameters are those of `philly`.
     """
     mapped = Mapped.of(slot, seed, 1, sized_utility, worth=worth)
-    names: set[str] = set()
-    entries = rows.table(path, COLUMNS, EXPECTED)
-    return mapped.read(path, entries, lambda line, cells: _row(line, cells, names), calendar=False)
+    return mapped.read(path, rows.table(path, COLUMNS, EXPECTED), _row, calendar=False)
 
 
-def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
+def _row(line: int, cells: dict[str, str]) -> TraceRow:
     if not cells["scheduled_time"].strip():
         raise Unmappable("never scheduled")
     submit = rows.number(cells["creation_time"], "creation_time", zero=True)
@@ -52,7 +50,7 @@ def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
         raise Unmappable("asks for nothing")
     return TraceRow(
         line=line,
-        id=rows.unique(cells["name"].strip() or "pod", line, names),
+        id=cells["name"].strip() or "pod",
         submit=submit,
         duration=rows.lasting(repr(ended - started)),
         width=1,
@@ -66,7 +64,7 @@ def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
 
 def alibaba_cluster(path: str | Path) -> Cluster:
     """The nodes of a node list, equal ones together: G2-8gpu-96cpu-384Gi-0, -1, ..."""
-    kinds = Counter(kind for _, kind in rows.every(path, CLUSTER_COLUMNS, NODE_EXPECTED, _node))
+    kinds = Counter(rows.every(path, CLUSTER_COLUMNS, NODE_EXPECTED, _node))
     return Cluster(
         tuple(
             Machine(
@@ -79,6 +77,6 @@ def alibaba_cluster(path: str | Path) -> Cluster:
     )
 
 
-def _node(cells: dict[str, str]) -> tuple[str, int, int, int]:
+def _node(line: int, cells: dict[str, str]) -> tuple[str, int, int, int]:
     gpus, cpu = rows.whole(cells["gpu"], "gpu", zero=True), rows.whole(cells["cpu_milli"], "cpu_milli")
     return cells["model"].strip() or "node", gpus, cpu, rows.whole(cells["memory_mib"], "memory_mib", most=2**32)

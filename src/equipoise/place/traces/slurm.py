@@ -59,7 +59,6 @@ def slurm(
         only. Other types are ignored, and the note says which.
     """
     mapped = Mapped.of(slot, seed, elasticity, sized_utility, worth=worth)
-    names: set[str] = set()
     steps, unlimited, typed = 0, 0, Counter[str]()
     known = {name.lower(): name for name in types if name}
 
@@ -75,7 +74,7 @@ def slurm(
 
     def row(line: int, cells: dict[str, str]) -> TraceRow:
         nonlocal unlimited
-        found = _row(line, cells, names)
+        found = _row(line, cells)
         unlimited += _limit(cells) is None
         typed[found.type] += 1
         return replace(found, type=known.get(found.type.lower(), ""))
@@ -102,7 +101,7 @@ def _limit(cells: dict[str, str]) -> float | None:
     return rows.lasting(str(seconds), "Timelimit")
 
 
-def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
+def _row(line: int, cells: dict[str, str]) -> TraceRow:
     submit = rows.calendar(cells["submit"], "Submit")
     seconds = _duration(cells)
     try:
@@ -126,7 +125,7 @@ def _row(line: int, cells: dict[str, str], names: set[str]) -> TraceRow:
         seconds = stated
     return TraceRow(
         line=line,
-        id=rows.unique(f"slurm-{cells['jobid'].strip()}", line, names),
+        id=f"slurm-{cells['jobid'].strip()}",
         submit=submit,
         duration=stated,
         actual=seconds / stated,

@@ -44,13 +44,10 @@ def _row(line: int, cells: dict[str, str]) -> TraceRow:
 
 def tiresias_cluster(path: str | Path) -> Cluster:
     """The machines of a cluster table, such as n32g4.csv; memory in GB."""
-    machines: list[Machine] = []
-    for line, amounts in rows.every(path, CLUSTER_COLUMNS, CLUSTER_EXPECTED, _amounts):
-        switches, nodes, gpus, cpus, memory = amounts
-        name = f"node-{line}" if machines else "node"
-        machines.append(Machine({"gpu": gpus, "cpu": cpus, "memory": f"{memory}G"}, switches * nodes, name))
-    return Cluster(tuple(machines))
+    return Cluster(tuple(rows.every(path, CLUSTER_COLUMNS, CLUSTER_EXPECTED, _machines)))
 
 
-def _amounts(cells: dict[str, str]) -> list[int]:
-    return [rows.whole(cells[name], name) for name in CLUSTER_COLUMNS]
+def _machines(line: int, cells: dict[str, str]) -> Machine:
+    switches, nodes, gpus, cpus, memory = (rows.whole(cells[name], name) for name in CLUSTER_COLUMNS)
+    capacity = {"gpu": gpus, "cpu": cpus, "memory": f"{memory}G"}
+    return Machine(capacity, switches * nodes, "node" if line == 2 else f"node-{line}")
