@@ -87,10 +87,14 @@ class Blocked(NamedTuple):
     first: int
     last: int
     known: int
-    sudden: bool
+    kind: str
     machines: Ints
     amounts: Ints  # [machine, r] milli-units
-    kind: str
+
+    @property
+    def sudden(self) -> bool:
+        """Whether it takes what jobs have already."""
+        return self.kind in SUDDEN
 
 
 @dataclass(frozen=True)
@@ -132,8 +136,7 @@ class Calendar:
                     f"amount: {asked} is more than {window.machine or 'the cluster'} has then", "amount"
                 )
             last = min(window.last, end)
-            sudden = window.kind in SUDDEN
-            found.append(Blocked(window.first, last, window.known, sudden, machines, amounts, window.kind))
+            found.append(Blocked(window.first, last, window.known, window.kind, machines, amounts))
         return tuple(found)
 
 
