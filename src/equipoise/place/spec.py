@@ -126,14 +126,7 @@ class SceneSpec(Spec):
         known = {name: value for name, value in first.items() if name in cls.model_fields}
         return known | values if version == FIRST else values
 
-    _known = known_names({"worth": WORTHS})
-
-    @field_validator("format", "history_format", check_fields=False)
-    @classmethod
-    def _known_format(cls, value: str | None) -> str | None:
-        if value is not None and value not in formats():
-            raise unknown_name("format", value, formats())
-        return value
+    _known = known_names({"worth": WORTHS, "format": formats()})
 
     @field_validator("slot", "restart")
     @classmethod
@@ -193,7 +186,7 @@ class PricedSpec(SceneSpec):
         "greedy", "How workers are put on machines: greedy, or rounding (the paper's).", "NAME", old="placer"
     )
 
-    _named = known_names({"pace": PACES, "packing": PACKINGS})
+    _named = known_names({"pace": PACES, "packing": PACKINGS, "history_format": formats()})
 
     @field_validator("history", mode="before")
     @classmethod
