@@ -171,8 +171,8 @@ def calibrate(spec: PricedSpec, *, begun: Callable[[int], None] = lambda number:
 def read_prices(path: Path, cluster: Cluster) -> Level:
     """Prices that `place calibrate` wrote."""
     values = read_yaml(path)
-    kind = price_kind(str(values.get("kind")), f"{path}: kind bid", "make it again with `equipoise place calibrate`")
-    if kind != Level.name:
+    kind = str(values.get("kind"))
+    if price_kind(kind, f"{path}: kind {kind}", "make it again with `equipoise place calibrate`") != Level.name:
         raise InputError(f"{path}: kind is {kind}; expected {Level.name}, as `place calibrate` writes")
     follow = None
     if values.get("history") is not None:
