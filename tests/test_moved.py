@@ -119,7 +119,7 @@ GONE = {
     "equipoise.train.theory.averages.averages_loop",  # averages are for graphs that never repeat: there is no loop
     "equipoise.share.estimators.PowerOffset",  # no policy used it
     "equipoise.share.estimators.power_offset",
-    "equipoise.place.prices.Bid",  # replay earned more: see below
+    "equipoise.place.prices.Bid",  # it is refused: see below
 }
 NAMES = (Path(__file__).parent / "recorded" / "0.1.0" / "names.txt").read_text().split()
 

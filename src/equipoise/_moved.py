@@ -58,7 +58,9 @@ MOVED: dict[str, str] = {
     "equipoise.claims.Mark": "equipoise.present.figures.Mark",
 }
 
-NO_BID = "went in 0.2, since prices.Replay earned more wherever both were measured; take equipoise.place.prices.Replay"
+NO_BID = (
+    "went in 0.2: prices.Replay was chosen over it in all four regimes measured; take equipoise.place.prices.Replay"
+)
 # Old dotted name -> why it is nowhere any more, and the way out: its import and its attribute say so.
 GONE: dict[str, str] = {"equipoise.place.prices.Bid": NO_BID, "equipoise.place.prices.bid": NO_BID}
 

@@ -576,11 +576,11 @@ def test_help_lists_the_commands_and_the_options(place):
         (("--policy", "pdors:recaled"), "did you mean 'recalled'"),
         (
             ("--policy", "pdors:bid"),
-            "pdors:bid went in 0.2, since replay earned more wherever both were measured; say pdors:replay",
+            "pdors:bid went in 0.2: replay was chosen over it in all four regimes measured; say pdors:replay",
         ),
         (
             ("--prices", "bid"),
-            "prices bid went in 0.2, since replay earned more wherever both were measured; say replay",
+            "prices bid went in 0.2: replay was chosen over it in all four regimes measured; say replay",
         ),
         (("--policy", "pdors", "--prices", "bid.yaml"), "bid.yaml: kind bid went in 0.2"),
         (("--config", "bids.yaml"), "bids.yaml: prices: prices bid went in 0.2"),

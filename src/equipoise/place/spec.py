@@ -318,10 +318,12 @@ def price_kind(kind: str, said: str, way_out: str) -> str:
     """A kind of prices by its name of today: `best` of 0.1.0, the better of replay and bid, is replay, with a note; bid is
     refused. Both lines begin with what was `said`, and end with the way out."""
     if kind == "best":
-        warnings.warn(f"{said} is read as {REPLAY}, which it chose wherever it was measured; {way_out}", stacklevel=2)
+        warnings.warn(
+            f"{said} is read as {REPLAY}, which it chose in all four regimes measured; {way_out}", stacklevel=2
+        )
         return REPLAY
     if kind == "bid":
-        why = f"went in 0.2, since {REPLAY} earned more wherever both were measured"
+        why = f"went in 0.2: {REPLAY} was chosen over it in all four regimes measured"
         raise InputError(f"{said} {why}; {way_out}", code="prices.removed")
     return kind
 
