@@ -129,7 +129,10 @@ def test_generated_kernels_of_one_name_have_names_of_their_own() -> None:
         (("train", "--nodes", "3", "--samples", "60", "--rounds", "20"), "budget"),
         (("train", "--nodes", "3", "--samples", "60", "--rounds", "20", "--loss", "0.1"), "budget"),
         (("share", "--policies", "SDF,UARA+LARA", "--loads", "4", "--seeds", "2", "--oracle", "1"), "energy"),
-        (("place", "--draw", "2", "--policy", "pdors", "--no-report", "--replan", "1", "--prices", "bid"), "capacity"),
+        (
+            ("place", "--draw", "2", "--policy", "pdors", "--no-report", "--replan", "1", "--prices", "replay"),
+            "capacity",
+        ),
     ],
     ids=["train", "train-with-losses", "share", "place"],
 )

@@ -119,6 +119,7 @@ GONE = {
     "equipoise.train.theory.averages.averages_loop",  # averages are for graphs that never repeat: there is no loop
     "equipoise.share.estimators.PowerOffset",  # no policy used it
     "equipoise.share.estimators.power_offset",
+    "equipoise.place.prices.Bid",  # it is refused: see below
 }
 NAMES = (Path(__file__).parent / "recorded" / "0.1.0" / "names.txt").read_text().split()
 
@@ -130,3 +131,20 @@ def test_every_public_name_of_0_1_0_still_imports(name: str) -> None:
     if "torch" in name.lower():
         pytest.importorskip("torch", reason="torch is not installed")
     assert find(name) is not None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from equipoise.place.prices import Bid",
+        "from equipoise.place.prices.bid import Bid",
+        "import equipoise.place.prices.bid",
+        "import equipoise.place.prices as prices; prices.Bid",
+    ],
+)
+def test_a_name_that_is_gone_says_so_and_names_the_way_out(line: str) -> None:
+    """Its import is an ImportError and its attribute an AttributeError, as of any name that is not there."""
+    with pytest.raises(AttributeError if line.endswith("prices.Bid") else ImportError) as refusal:
+        exec(line)
+    assert "take equipoise.place.prices.Replay" in str(refusal.value)
+    assert not hasattr(import_module("equipoise.place.prices"), "Bid")

@@ -51,17 +51,17 @@ def main() -> None:
     for name in given.regimes:
         began = time.perf_counter()
         past = [changed(regime(name, FIRST + k)[1], FIRST + k, given.restart, 0.0) for k in range(HISTORIES[name])]
-        best = prices.Best(past)
+        replay = prices.Replay(past)
         recalled = prices.Recalled(past)
         shown = {
-            "default": placers.PDORS(prices=best, replan=given.replan, caution=given.caution),
-            "without re-planning": placers.PDORS(prices=best),
+            "default": placers.PDORS(prices=replay, replan=given.replan, caution=given.caution),
+            "without re-planning": placers.PDORS(prices=replay),
             "Recalled": placers.PDORS(prices=recalled, backfill=False),
             "DRF": placers.DRF(),
         }
         if not given.few:
             shown |= {
-                "Replay": placers.PDORS(prices=prices.Replay(past), backfill=False),
+                "without lending": placers.PDORS(prices=replay, backfill=False),
                 "Dorm-style": placers.Dorm(),
                 "FIFO": placers.FIFO(),
                 "SRTF": placers.SRTF(),

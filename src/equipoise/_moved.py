@@ -37,6 +37,9 @@ MOVED: dict[str, str] = {
     "equipoise.place.planner.shape": "equipoise.place.planner.job_arrays",
     "equipoise.place.policies": "equipoise.place.placers",
     "equipoise.place.policies.slotwise": "equipoise.place.placers",
+    "equipoise.place.prices.Best": "equipoise.place.prices.Replay",
+    "equipoise.place.prices.best.Best": "equipoise.place.prices.Replay",
+    "equipoise.place.prices.best": "equipoise.place.prices.replay",
     "equipoise.place.ray_groups": "equipoise.place.schedule",
     "equipoise.place.read.cluster": "equipoise.place.read_cluster",
     "equipoise.place.read.job_from": "equipoise.place.job_spec.job_from",
@@ -55,6 +58,12 @@ MOVED: dict[str, str] = {
     "equipoise.claims.Mark": "equipoise.present.figures.Mark",
 }
 
+NO_BID = (
+    "went in 0.2: prices.Replay was chosen over it in all four regimes measured; take equipoise.place.prices.Replay"
+)
+# Old dotted name -> why it is nowhere any more, and the way out: its import and its attribute say so.
+GONE: dict[str, str] = {"equipoise.place.prices.Bid": NO_BID, "equipoise.place.prices.bid": NO_BID}
+
 
 def old_names(module: str) -> Callable[[str], object]:
     """The `__getattr__` of a public module: what it does not have, it may have had in 0.1.0."""
@@ -65,6 +74,8 @@ def old_names(module: str) -> Callable[[str], object]:
             raise AttributeError(f"module {module!r} has no attribute {attribute!r}")
         if old in MOVED:
             return _warn_and_find(old, MOVED[old])
+        if old in GONE:
+            raise AttributeError(f"{old} {GONE[old]}")
         if (new := new_name(module)) is not None:  # the whole module has a new name, and its import said so
             return getattr(import_module(new), attribute)
         raise AttributeError(f"module {module!r} has no attribute {attribute!r}")
@@ -106,7 +117,9 @@ class OldModules:
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """A stand-in if the table has a row for the module `name`, or for one above it."""
+        """A stand-in if the table has a row for the module `name`, or for one above it; an error for what is gone."""
+        if name in GONE:  # `from package import Name` asks for a module, too, before it gives up
+            raise ImportError(f"{name} {GONE[name]}", name=name)
         if name.startswith("equipoise.") and new_name(name):
             return ModuleSpec(name, OldModules, is_package=True)  # type: ignore[arg-type]
         return None

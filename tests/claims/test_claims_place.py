@@ -168,7 +168,7 @@ def test_a_policy_that_falls_behind_on_an_idle_cluster_is_seen():
 
 def test_calibration_that_only_recalls_is_seen(monkeypatch):
     """With recalled constants in the place of history's prices nothing is gained: the claim is not reproduced."""
-    kinds = SimpleNamespace(Recalled=Recalled, Replay=Recalled, Bid=Recalled)
+    kinds = SimpleNamespace(Recalled=Recalled, Replay=Recalled)
     monkeypatch.setattr(prices_from_history, "prices", kinds)
     assert prices_from_history.measure(QUICK).verdict.word == "not reproduced"
 

@@ -85,7 +85,7 @@ def test_prices_from_history():
 
 
 def test_the_stretch_of_a_fractional_placement():
-    """P16: G is where the Chernoff exponents reach what delta asks: (G - 1)^2 a / (2 G) = ln(3/delta), and likewise."""
+    """P15: G is where the Chernoff exponents reach what delta asks: (G - 1)^2 a / (2 G) = ln(3/delta), and likewise."""
     G = stretch("covering", 0.1, 7.0, 1.0, 1)
     assert math.log(3 / 0.1) == pytest.approx((G - 1) ** 2 / (2 * G) * 7.0)
     G = stretch("packing", 0.1, 1.0, 9.0, 40)
@@ -94,7 +94,7 @@ def test_the_stretch_of_a_fractional_placement():
 
 
 def test_the_bound_is_above_the_optimum():
-    """P5, P18: Two jobs for one machine that holds one of them: the optimum by hand, and a bound not below it."""
+    """P5, P17: Two jobs for one machine that holds one of them: the optimum by hand, and a bound not below it."""
     cluster = Cluster((Machine({"gpu": 2}),))
     each = {"work": 4.0, "batch": 2, "time_per_sample": 1.0, "gradient": 0.0, "worker": {"gpu": 1}, "server": None}
     jobs = [job(**each, id="a", utility=Deadline(10, 1)), job(**each, id="b", utility=Deadline(7, 1))]

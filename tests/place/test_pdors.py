@@ -153,8 +153,6 @@ KINDS = {
     "fixed": prices.Level(15.0, 30.0, lead=3.0),
     "recalled": prices.Recalled(PASTS),
     "replay": prices.Replay(PASTS),
-    "bid": prices.Bid(PASTS),
-    "best": prices.Best(PASTS),
 }
 
 

@@ -16,12 +16,12 @@ from equipoise.place.planner import Planner
 from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.place.planner.packing import cost_of
 from equipoise.place.prices._posted import LEAST, MOST, LoadIndex, clearing, cut
-from equipoise.place.prices.bid import Scaled
+from equipoise.place.prices.replay import Trial, trial_rows
 from equipoise.place.traces.synthetic import regime
 from refusals import refused
 
 ONE = Cluster((Machine({"gpu": 1}),))
-FROM_HISTORY = (prices.Recalled, prices.Replay, prices.Bid, prices.Best)
+FROM_HISTORY = (prices.Recalled, prices.Replay)
 
 
 def job(id: str = "a", arrival: int = 0, work: float = 1.0, worth: float = 10.0, **changes: Any) -> Job:
@@ -83,9 +83,13 @@ def test_what_nobody_has_and_nobody_wants_makes_no_holes(kind: Any):
 
 def test_prices_of_slots_are_met_in_their_slots():
     """Base 1, 2, 3 and then 3 for ever: jobs of one slot pay what their slot costs, however the ring has turned."""
-    base = np.array([[1.0], [2.0], [3.0]]) / 1000
+
+    class Rows:
+        def post(self, run: Execution, policy: Any = None) -> prices.Posted:
+            return prices.Posted(np.array([[1.0], [2.0], [3.0]]) / 1000, np.zeros(1), {})
+
     jobs = [job(str(k), k, utility=Deadline(10.0, 0)) for k in range(7)]
-    result = simulate(ONE, jobs, placers.PDORS(prices=Scaled(base, 1.0, 0.0)), horizon=2)
+    result = simulate(ONE, jobs, placers.PDORS(prices=Rows()), horizon=2)  # type: ignore[arg-type]
     assert [log[0].cost for log in result.decisions] == pytest.approx([1, 2, 3, 3, 3, 3, 3])
 
 
@@ -234,20 +238,6 @@ def test_clearing_takes_the_middle_history():
     assert clearing(Execution(ONE, Workload(()), 1, None), pasts) == 5.0
 
 
-def test_bid_prices_are_the_duals_with_a_floor():
-    """Three gpus, two jobs of two gpu-slots in slot 0, worth 6 and 4: half the second fits, a gpu is worth 2 there.
-
-    Slot 1 is wanted by nobody: 2% of the mean, 1.
-    """
-    cluster = Cluster((Machine({"gpu": 3}),))
-    past = Workload(tuple(job(str(v), 0, 2.0, batch=2, utility=Deadline(v, 0)) for v in (6.0, 4.0)))
-    found = prices.Bid(past).trials(Execution(cluster, past, 2, None), placers.PDORS())
-    base = found[0].prices.base * 1000  # type: ignore[attr-defined]
-    assert base[:, 0].tolist() == pytest.approx([2.0, 0.02], rel=1e-3)
-    rolling = prices.Bid(past).trials(Execution(cluster, past, None, 2), placers.PDORS())
-    assert rolling[0].prices.base.shape == (1, 1)  # type: ignore[attr-defined]
-
-
 # History only.
 
 SMALL = Cluster((Machine({"gpu": 2}, 2),))
@@ -323,7 +313,7 @@ def test_resources_without_a_price_cost_nothing():
     assert result.decisions[0][0].cost == pytest.approx(6.0)
 
 
-# Replay and Best.
+# Replay.
 
 
 def test_a_trial_is_what_its_prices_earn_on_history():
@@ -336,22 +326,17 @@ def test_a_trial_is_what_its_prices_earn_on_history():
     assert len(set(again)) > 3
     best = found[int(np.argmax(again))].prices
     note = kind.post(run, policy).note
-    assert (note["level"], note["ratio"], note["lead"]) == (best.level, best.ratio, best.lead)  # type: ignore[attr-defined]
+    assert (note["level"], note["ratio"], note["lead"]) == (best.level, best.ratio, best.lead)
 
 
-def test_best_is_the_kind_that_earned_more_on_history():
-    """Over several histories both kinds are chosen, each time the better of the two."""
-    chosen = set()
-    for seed in range(6):
-        run, past = Execution(SMALL, crowd(99), 12, None), crowd(seed)
-        top = {
-            k.name: max(t.utility for t in k.trials(run, placers.PDORS()))
-            for k in (prices.Replay(past), prices.Bid(past))
-        }
-        kind = prices.Best(past).post(run, placers.PDORS()).note["kind"]
-        assert top[kind] == max(top.values())
-        chosen.add(kind)
-    assert chosen == {"replay", "bid"}
+def test_the_candidate_marked_as_chosen_is_the_one_posted(monkeypatch: pytest.MonkeyPatch):
+    """Of 100 at level 2, 99.95 at level 1 and 99.8 at level 0 the second: within a thousandth of the most, and lower."""
+    earned = [(0.0, 99.8), (1.0, 99.95), (2.0, 100.0)]
+    table = [Trial(prices.Level(level, 1.0), utility, 3) for level, utility in earned]
+    monkeypatch.setattr(prices.Replay, "trials", lambda self, run, policy: table)
+    assert [row["chosen"] for row in trial_rows("PDORS", table)] == [False, True, False]
+    posted = prices.Replay(crowd(1)).post(Execution(SMALL, crowd(2), 12, None), placers.PDORS())
+    assert (posted.note["level"], posted.note["trials"]) == (1.0, 3)
 
 
 def test_recalled_prices_are_next_to_nothing_until_full():

@@ -358,7 +358,7 @@ def test_too_many_bars_narrow_the_window(monkeypatch: pytest.MonkeyPatch, usual:
 
 
 def test_candidates_of_a_calibration_are_drawn_and_the_chosen_one_is_ringed(usual: PlaceComparison) -> None:
-    trial = {"policy": "PDORS", "kind": "replay", "ratio": 10.0, "lead": 0.0, "completed": 3, "chosen": False}
+    trial = {"policy": "PDORS", "ratio": 10.0, "lead": 0.0, "completed": 3, "chosen": False}
     trials = [trial | {"level": level, "utility": 10.0 * level} for level in (1.0, 2.0, 4.0)]
     trials += [trial | {"level": 2.0, "ratio": 30.0, "utility": 50.0, "chosen": True}]
     text = page(replace(usual, calibration=trials))
@@ -506,3 +506,5 @@ def test_a_folder_of_0_1_0_makes_a_page() -> None:
     assert all(str(row["policy"]) in read for row in document.rows("rows"))
     assert embedded(report(document), "timeline-data")["policies"][0]["bars"]
     assert "What you would have gained over FIFO" in read
+    kinds = [row["kind"] for row in document.result["calibration"]]
+    assert "bid" in kinds and f"{kinds.count('replay')} candidates replayed over history" in read  # bids are gone

@@ -6,16 +6,21 @@ import inspect
 import sys
 import types
 import typing
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from pydantic import BaseModel
 from typer.core import TyperGroup
 
+from equipoise.cli.output import warn
 from equipoise.errors import InputError
+from equipoise.spec import Spec
+
+AnySpec = TypeVar("AnySpec", bound=Spec)
 
 
 def application(default: str | None = None) -> typer.Typer:
@@ -74,6 +79,15 @@ def with_options(config: type[BaseModel]) -> Callable[[Callable[..., None]], Cal
         return run
 
     return decorate
+
+
+def read_spec(kind: type[AnySpec], config: Path | None, chosen: dict[str, object]) -> AnySpec:
+    """The spec, and then the notes on what of an old file was read as something else: a mistake is told alone."""
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        spec = kind.read(config, chosen)
+    warn([note.message for note in notes])
+    return spec
 
 
 def _on_command_line(field: Any) -> bool:

@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli.options import Address, File, Json, Out, Spread, Workers, application, spreading, with_options
+from equipoise.cli.options import (
+    Address,
+    File,
+    Json,
+    Out,
+    Spread,
+    Workers,
+    application,
+    read_spec,
+    spreading,
+    with_options,
+)
 from equipoise.cli.output import (
     LINE_SECONDS,
     Meter,
@@ -70,7 +81,7 @@ def compare(
     """Policies side by side on the same jobs, with the bound (the default: the word may be left out)."""
     from equipoise.present.place import summary
 
-    spec = PlaceSpec.read(config, _with_jobs(chosen, jobs))
+    spec = read_spec(PlaceSpec, config, _with_jobs(chosen, jobs))
     with (
         compiling_told(COMPILING, quiet=json),
         run_folder(out, "place", spec) as folder,
@@ -108,7 +119,7 @@ def sweep(
     from equipoise.place.sweep import sweep
     from equipoise.present.place import sweep_table
 
-    spec = SweepSpec.read(config, _with_jobs(chosen, jobs))
+    spec = read_spec(SweepSpec, config, _with_jobs(chosen, jobs))
     scenes = spec.scenes()
     with (
         run_folder(out, "place-sweep", spec, spec.policy) as folder,
@@ -182,7 +193,7 @@ def explain(
     from equipoise.document import Document
     from equipoise.place.explain import explain
 
-    asked = PlaceSpec.read(*_of_one(chosen, jobs, run, config))
+    asked = read_spec(PlaceSpec, *_of_one(chosen, jobs, run, config))
     spec = asked.model_copy(update={"policy": asked.policy[:1], "bound": False, "baseline": None})
     with compiling_told(COMPILING, quiet=json):
         scene = asked.build()
@@ -201,7 +212,7 @@ def whatif(
     from equipoise.place.whatif import whatif
     from equipoise.present.place import whatif_blocks
 
-    spec = WhatIfSpec.read(*_of_one(chosen, jobs, run, config))
+    spec = read_spec(WhatIfSpec, *_of_one(chosen, jobs, run, config))
     with compiling_told(COMPILING, quiet=json), run_folder(out, "place-whatif", spec, spec.policy) as folder:
         found = whatif(spec, compared=partial(_compared, quiet=json))
         found.save(folder, report=False)
@@ -217,22 +228,22 @@ def calibrate(
     out: Annotated[Path, typer.Option(help="The file to write, for --prices.", metavar="FILE")] = Path("prices.yaml"),
     json: Json = False,
 ) -> None:
-    """Find prices by replaying history, show what every candidate earned, and write the best for --prices."""
+    """Find prices by replaying history, show what every candidate earned, and write the one chosen for --prices."""
     from equipoise.document import Document
     from equipoise.place.calibrate import calibrate
     from equipoise.place.compare import CALIBRATING
     from equipoise.present.place import trial_table
     from equipoise.present.values import Bullets
 
-    spec = PricedSpec.read(config, chosen)
+    spec = read_spec(PricedSpec, config, chosen)
     if out.suffix not in (".yaml", ".yml"):
         raise InputError(f"--out {out}: expected a file that ends in .yaml")
     if out.exists():
         raise InputError(f"--out {out}: there is such a file already; name another, or remove it")
     if not out.absolute().parent.is_dir():
         raise InputError(f"cannot write {out}: {out.absolute().parent} is not a folder")
-    with compiling_told(COMPILING, quiet=json), metered(CALIBRATING, "replay", None, quiet=json) as meter:
-        found = calibrate(spec, replayed=lambda count: meter.bar.update(meter.task, completed=count))
+    with compiling_told(COMPILING, quiet=json), metered(CALIBRATING, "candidate", None, quiet=json) as meter:
+        found = calibrate(spec, begun=lambda number: meter.bar.update(meter.task, completed=number))
     found.write(out)
     result = {"trials": found.trials, "out": str(out), "calibrated": found.said}
     blocks = (Bullets([f"- {line}" for line in found.notes]), trial_table(found.trials))

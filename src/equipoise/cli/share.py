@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -18,6 +17,7 @@ from equipoise.cli.options import (
     Workers,
     application,
     has_command,
+    read_spec,
     spreading,
     with_options,
 )
@@ -25,9 +25,7 @@ from equipoise.cli.output import metered, run_folder, show, show_choices, tell, 
 from equipoise.engine.real_clock.spec import ExecuteSpec
 from equipoise.errors import InputError
 from equipoise.share.spec import BundlesSpec, ShareSpec
-from equipoise.spec import Spec
 
-AnySpec = TypeVar("AnySpec", bound=Spec)
 REMOVED = {  # commands that were here, and the way out
     "ladder": "play `equipoise share --preset described` rung by rung: with --bandwidth inf --data 0:0 --delay 0 --jitter 0 "
     "(no network), --delay 0 --jitter 0, --jitter 0, as it is, and --power per_node or --power linear",
@@ -62,7 +60,7 @@ def share(
         return
     if published_run:
         _published_run(out, chosen, config, json)
-    spec = _read(ShareSpec, config, chosen)
+    spec = read_spec(ShareSpec, config, chosen)
     from equipoise.present.share import comparison_tables
 
     scene = spec.build()
@@ -112,7 +110,7 @@ def share_time(
     address: Address = None,
 ) -> None:
     """Share one resource in time: bundles of tasks with real curves, who finishes most and who switches most?"""
-    spec = _read(BundlesSpec, config, chosen)
+    spec = read_spec(BundlesSpec, config, chosen)
     from equipoise.present.share import bundles_table
     from equipoise.present.values import Bullets
 
@@ -136,7 +134,7 @@ def execute(chosen: dict[str, object], config: File = None, out: Out = Path("run
 
     With no options: 24 scikit-learn tasks on one CPU under four policies, about two minutes.
     """
-    spec = _read(ExecuteSpec, config, chosen)
+    spec = read_spec(ExecuteSpec, config, chosen)
     from equipoise.present import execution
     from equipoise.present.values import Bullets, Text
 
@@ -206,15 +204,6 @@ def record(
     if not quiet:
         show(KeyNumbers([KeyNumber(*item) for item in recording_numbers(recording).items()]))
         print(out)
-
-
-def _read(kind: type[AnySpec], config: Path | None, chosen: dict[str, object]) -> AnySpec:
-    """The spec, and then the notes on what an old file was read as: a mistake is told alone."""
-    with warnings.catch_warnings(record=True) as notes:
-        warnings.simplefilter("always")
-        spec = kind.read(config, chosen)
-    warn([note.message for note in notes])
-    return spec
 
 
 def _names(text: str | None) -> list[str] | None:

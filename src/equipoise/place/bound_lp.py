@@ -232,32 +232,26 @@ def pools_of(cluster: Cluster, windows: Sequence[Window]) -> list[NDArray[np.boo
 
 @dataclass(frozen=True)
 class Solved:
-    """The value of the program's prices, the part of each job completed, and the prices: [periods, pools, resources]."""
+    """The value of the program's prices, and the part of each job completed."""
 
     utility: float
     status: str
     completion: Floats
-    price: Floats  # utility per slot of the whole pool's resource
 
 
 class Program:
     """Columns: z, then A_k = sum_{c >= k} y_c and the work done ahead P_k, for the stages k a job can complete in.
 
     A stage ends with a period in which completing is worth more than in the next; the work in it counts at its end.
-    Sums over c become chains of neighbours, which keeps the matrix sparse. `room` is the number of equal clusters.
+    Sums over c become chains of neighbours, which keeps the matrix sparse.
     """
 
     def __init__(
-        self,
-        cluster: Cluster,
-        windows: Sequence[Window],
-        period: int,
-        pools: Sequence[NDArray[np.bool_]],
-        room: int = 1,
+        self, cluster: Cluster, windows: Sequence[Window], period: int, pools: Sequence[NDArray[np.bool_]]
     ) -> None:
-        self.windows, self.period, self.room = windows, period, room
+        self.windows, self.period = windows, period
         self.periods = -(-max(w.end for w in windows) // period)
-        self.capacity, self.shares = _capacity(cluster, windows, pools)
+        self.shares = _shares(cluster, windows, pools)
         self.jobs = [Block(w, period) for w in windows]
         self._number()
 
@@ -305,7 +299,7 @@ class Program:
         row, column, value = (np.concatenate(x) for x in zip(*(np.broadcast_arrays(*e) for e in entries), strict=True))
         shape = (2 * k + pairs + self.periods * rows, z + 2 * k)
         low = np.concatenate([np.zeros(2 * k), np.full(shape[0] - 2 * k, -np.inf)])
-        room = np.full(self.periods * rows, float(self.room * self.period))
+        room = np.full(self.periods * rows, float(self.period))
         high = np.concatenate([np.zeros(k), np.full(k, np.inf), np.zeros(pairs), room])
         high[:k][np.diff(self.stage_job, append=-1) != 0] = np.inf  # nothing after the last stage: surplus is left
         return sparse.csc_matrix((value, (row, column)), shape=shape), low, high
@@ -334,8 +328,7 @@ class Program:
         price = np.maximum(-dual[2 * k + len(self.pair_job) :], 0.0).reshape(self.periods, -1)
         utility = self.value_of(price, dual[:k])
         completion = np.clip(values[z : z + k][self.first_stage], 0.0, 1.0)
-        shape = (self.periods, *self.capacity.shape)
-        return Solved(utility, status, completion, price.reshape(shape))
+        return Solved(utility, status, completion)
 
     def value_of(self, price: Floats, work: Floats) -> float:
         """Weak duality. Capacity is paid; each job then earns at most the best of its stages, given a worth of its work.
@@ -355,7 +348,7 @@ class Program:
         best = np.zeros(len(self.windows))
         np.maximum.at(best, self.stage_job, self.worth - rho + before)
         faint = sum(w.faint for w in self.windows)
-        return float(best.sum() + self.room * self.period * price.sum() + faint)
+        return float(best.sum() + self.period * price.sum() + faint)
 
 
 class Block:
@@ -381,8 +374,8 @@ class Block:
         self.stage: Ints = np.searchsorted(completing[ends], np.arange(len(starts)))
 
 
-def _capacity(cluster: Cluster, windows: Sequence[Window], pools: Sequence[NDArray[np.bool_]]) -> tuple[Floats, Floats]:
-    """Milli-units of each (pool, resource), and the part of it each mode of each job takes: [modes, pools * resources]."""
+def _shares(cluster: Cluster, windows: Sequence[Window], pools: Sequence[NDArray[np.bool_]]) -> Floats:
+    """The part of each (pool, resource) that each mode of each job takes: [modes, pools * resources]."""
     count = np.array([m.count for m in cluster.machines])
     capacity = np.array([(cluster.capacity * (count * pool)[:, None]).sum(axis=0) for pool in pools], dtype=float)
     taken = []
@@ -396,4 +389,4 @@ def _capacity(cluster: Cluster, windows: Sequence[Window], pools: Sequence[NDArr
                 amount += number[:, None, None] * confined[:, :, None] * np.array(demand, dtype=float)
         part = np.divide(amount, capacity, out=np.zeros_like(amount), where=capacity > 0)
         taken.append(part.reshape(len(w.share), -1))
-    return capacity, np.concatenate(taken)
+    return np.concatenate(taken)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,13 +17,13 @@ from equipoise.kernels import Floats
 from equipoise.parallel import PROCESSES, parts
 from equipoise.place.bound import Bound, bound
 from equipoise.place.calendar import Calendar
-from equipoise.place.calibrate import trial_rows
 from equipoise.place.cluster import Cluster
 from equipoise.place.execution import BEYOND_HORIZON, INFEASIBLE_ALONE, Execution
 from equipoise.place.files import CALENDAR, calendar_text, cluster_text, jobs_text
 from equipoise.place.job import Job, Workload
 from equipoise.place.job_spec import plain_machine
 from equipoise.place.planner.job_arrays import alone
+from equipoise.place.prices.replay import Replay, trial_rows
 from equipoise.place.recommend import Recommendation
 from equipoise.place.simulate import Placer, Result, simulate
 from equipoise.place.slowdown import NOTHING, OBJECTIVES, Alone, hopeless, stated
@@ -61,7 +61,7 @@ class PlaceComparison(AnyResult):
     slots: int | None
     horizon: int | None
     seed: int
-    calibration: list[Row]  # trials: policy, kind, level, ratio, lead, utility, completed, chosen
+    calibration: list[Row]  # trials: policy, level, ratio, lead, utility, completed, chosen
     certificate: Certificate
     notes: tuple[str, ...] = ()  # about the jobs, for the user
     bound_note: str = ""  # that the bound is coarse, or why there is none
@@ -370,7 +370,7 @@ def _played(given: Case, policies: Sequence[Placer], end: int, workers: int | No
     def told(k: int) -> tuple[Callable[[int], None], Callable[[int, int], None]]:
         label = policies[k].label
         return (
-            lambda count: tell(k * end, total, f"{label}: {CALIBRATING}, replay {count}"),
+            lambda number: tell(k * end, total, f"{label}: {CALIBRATING}, candidate {number}"),
             lambda done, _: tell(k * end + done, total, label),
         )
 
@@ -387,15 +387,16 @@ def _played(given: Case, policies: Sequence[Placer], end: int, workers: int | No
 def _play(
     given: Case,
     policy: Placer,
-    replayed: Callable[[int], None] | None = None,
+    begun: Callable[[int], None] = lambda number: None,
     step: Callable[[int, int], None] | None = None,
 ) -> Played:
     """One policy. What is common to all results is put back by `_played`, not sent."""
     asked = given.cluster, given.jobs, policy
     window: dict[str, Any] = {"slots": given.slots, "horizon": given.horizon, "pace": given.pace}
     trials: list[Row] = []
-    if hasattr(getattr(policy, "prices", None), "trials"):
-        trials = trial_rows(*asked, **window, replayed=replayed)
+    if isinstance(prices := getattr(policy, "prices", None), Replay):
+        run = Execution(given.cluster, given.jobs, given.slots, given.horizon, pace=given.pace)
+        trials = trial_rows(policy.label, prices.trials(run, cast(Any, policy), begun))
     result = simulate(*asked, **window, seed=given.seed, calendar=given.calendar, progress=step)
     nothing: Any = None
     return replace(result, policy=nothing, cluster=nothing, jobs=nothing), trials

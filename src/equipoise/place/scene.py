@@ -158,8 +158,7 @@ def _recommended(spec: PlaceSpec, scene: PlaceScene) -> Recommendation:
         label, past = PLACERS.find(USUAL).name, counted(len(late), "past job") if late else "no past jobs"
         few = "are too few to tell" if late else "tell"
         return Recommendation(label, USUAL, f"{label}, the usual one: {past} {few} which is the best")
-    quick = {"replan": 0, "prices": "replay" if spec.prices == "best" else spec.prices}  # both others only refine
-    plain = spec.model_copy(update=quick)
+    plain = spec.model_copy(update={"replan": 0})  # it only refines
     priced = spec.history is not None and stated(late) == WORTH
     names = candidates(calendar=scene.calendar is not None, priced=priced)
     given = {name: placer_of(plain, [early], scene.cluster, name, k) for k, name in enumerate(names)}

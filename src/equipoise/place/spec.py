@@ -7,6 +7,7 @@ reader has a parameter of the same name is called with it.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -36,6 +37,7 @@ EVERY = "all"
 RECOMMENDED = "recommended"
 USUAL = "dated"  # the policy where there is no reason for another
 PLAIN = "plain"  # pdors:plain: neither re-planning nor backfill
+REPLAY = "replay"  # the usual kind of prices
 PRICED = "priced"  # elasticflow:priced: with a price from history
 COUNT_MOST = 2**31  # of slots, machines, seeds and such
 SEEDS_MOST = 10_000
@@ -166,7 +168,7 @@ class PricedSpec(SceneSpec):
         None,
         "Plan by how long jobs of the same user took in history over what they stated. (default: where history has users)",
     )
-    prices: str = of_prices("best", f"{', '.join(PRICES.names())}, or a file of `place calibrate`.", "KIND")
+    prices: str = of_prices(REPLAY, f"{', '.join(PRICES.names())}, or a file of `place calibrate`.", "KIND")
     fixed_prices: dict[str, float] | None = of_prices(
         None, "With --prices fixed: utility per unit and slot on an empty machine.", "gpu=2,cpu=.1"
     )
@@ -198,9 +200,10 @@ class PricedSpec(SceneSpec):
     def _known_prices(cls, value: str) -> str:
         if Path(value).suffix in (".yaml", ".yml"):
             return str(Path(value).absolute())
-        if value not in PRICES.names():
-            raise unknown_name("prices", value, PRICES.names())
-        return value
+        kind = price_kind(value, f"prices {value}", f"say {REPLAY}")
+        if kind not in PRICES.names():
+            raise unknown_name("prices", kind, PRICES.names())
+        return kind
 
     @field_validator("fixed_prices", mode="before")
     @classmethod
@@ -302,11 +305,27 @@ def policy_named(name: str) -> str:
         raise unknown_name("policy", name.lower(), [*known, EVERY])
     own = cast("Sequence[str]", PLACERS.find(plain).facts.get("kinds", ()))
     kinds = (*PRICES.names(), PLAIN) if plain == "pdors" else own
+    if plain == "pdors" and colon:
+        kind = price_kind(kind, f"pdors:{kind}", f"say pdors:{REPLAY}")
     if colon and not kinds:
         raise InputError(f"{name!r}: {plain} comes in no kinds, as pdors does: pdors:recalled")
     if colon and kind not in kinds:
         raise unknown_name(f"kind of {plain}", kind, kinds)
     return plain + colon + kind
+
+
+def price_kind(kind: str, said: str, way_out: str) -> str:
+    """A kind of prices by its name of today: `best` of 0.1.0, the better of replay and bid, is replay, with a note; bid is
+    refused. Both lines begin with what was `said`, and end with the way out."""
+    if kind == "best":
+        warnings.warn(
+            f"{said} is read as {REPLAY}, which it chose in all four regimes measured; {way_out}", stacklevel=2
+        )
+        return REPLAY
+    if kind == "bid":
+        why = f"went in 0.2: {REPLAY} was chosen over it in all four regimes measured"
+        raise InputError(f"{said} {why}; {way_out}", code="prices.removed")
+    return kind
 
 
 def words(value: object, example: str) -> list[str]:

@@ -284,14 +284,13 @@ def trial_table(trials: Sequence[Row]) -> Table:
     """Every candidate, best first; the chosen one marked."""
     columns = [
         Column("", "left", of=lambda trial: "->" if trial["chosen"] else ""),
-        Column("kind", "left", of=itemgetter("kind")),
         Column("level", of=lambda trial: f"{trial['level']:.4g}"),
         Column("full / empty", of=lambda trial: f"{trial['ratio']:.4g}"),
         Column("lead in slots", drop=1, of=lambda trial: f"{trial['lead']:g}"),
         Column("utility", of=lambda trial: Cell(number(trial["utility"]), best=trial["chosen"])),
         Column("jobs done", of=lambda trial: f"{trial['completed']:,}"),
     ]
-    note = "The level is the price of the whole cluster for a slot; of a bid, a factor on the duals of its LP."
+    note = "The level is the price of the whole cluster for a slot."
     return Table.of("Prices replayed on history", sorted(trials, key=lambda trial: -trial["utility"]), columns, note)
 
 
@@ -444,16 +443,14 @@ def _hopeless_lines(told: Row) -> list[str]:
 
 
 def _calibration_lines(told: Row) -> list[str]:
-    """What prices each policy chose from history, and the best of the other kind."""
+    """What prices each policy chose from history."""
     found = []
     for label in dict.fromkeys(row["policy"] for row in told["calibration"]):
         rows = [row for row in told["calibration"] if row["policy"] == label]
-        chosen = next(row for row in rows if row["chosen"])
-        others = [row["utility"] for row in rows if row["kind"] != chosen["kind"]]
-        other = next((row["kind"] for row in rows if row["kind"] != chosen["kind"]), "")
+        if (chosen := next((row for row in rows if row["chosen"]), None)) is None:
+            continue  # it was a bid, in a document of 0.1.0
         lead = f", lead {chosen['lead']:g}" if chosen["lead"] else ""
-        setting = f"{chosen['kind']}, level {chosen['level']:.3g}, full / empty {chosen['ratio']:.3g}{lead}"
+        setting = f"level {chosen['level']:.3g}, full / empty {chosen['ratio']:.3g}{lead}"
         there = f"utility {number(chosen['utility'])} there"
-        there += f"; the best {other} {number(max(others))}" if others else ""
-        found.append(f"prices of {label}: {setting}, the best of {len(rows)} replayed on history ({there})")
+        found.append(f"prices of {label}: {setting}, chosen of {len(rows)} replayed on history ({there})")
     return found

@@ -31,9 +31,13 @@ MEANINGS = {
 }
 
 
+BID = "bid"  # a kind of prices of 0.1.0, with levels on another scale
+
+
 def facts_of(document: Document) -> Row:
     """What the result says; what 0.1.0 did not write is found elsewhere in the document."""
-    result, config = document.result, document.config
+    result, config = dict(document.result), document.config
+    result["calibration"] = [row for row in result["calibration"] if row.get("kind") != BID]
     if "types" in result:
         return result
     kinds: dict[str, list[Row]] = defaultdict(list)
@@ -210,14 +214,14 @@ def reasons_figure(told: Row) -> Figure:
 
 
 def calibration_figures(trials: Sequence[Row]) -> list[Figure]:
-    """A figure for every policy and kind of price: each candidate with what it earned on history, the chosen marked."""
-    groups: dict[tuple[str, str], list[Row]] = {}
+    """A figure for every policy: each candidate with what it earned on history, the chosen marked."""
+    groups: dict[str, list[Row]] = {}
     for trial in trials:
-        groups.setdefault((trial["policy"], trial["kind"]), []).append(trial)
-    return [_calibration(k, *key, mine) for k, (key, mine) in enumerate(groups.items())]
+        groups.setdefault(trial["policy"], []).append(trial)
+    return [_calibration(k, policy, mine) for k, (policy, mine) in enumerate(groups.items())]
 
 
-def _calibration(k: int, policy: str, kind: str, trials: Sequence[Row]) -> Figure:
+def _calibration(k: int, policy: str, trials: Sequence[Row]) -> Figure:
     positive = [trial["level"] for trial in trials if trial["level"] > 0]
     wide = bool(positive) and max(positive) > LOG_SPREAD * min(positive)
     drawn = [trial for trial in trials if trial["level"] > 0 or not wide]
@@ -235,7 +239,7 @@ def _calibration(k: int, policy: str, kind: str, trials: Sequence[Row]) -> Figur
     if chosen:
         x, y = [trial["level"] for trial in chosen], [trial["utility"] for trial in chosen]
         series.append(Series("chosen", x, y, "dots", colour="@ink", marker="emptyCircle", size=17, silent=True))
-    unit = "times the LP's prices" if kind == "bid" else "price of the whole empty cluster for a slot"
+    unit = "price of the whole empty cluster for a slot"
     low, high = (min(positive) / 1.3, max(positive) * 1.3) if wide else (None, None)
     free = [trial["utility"] for trial in trials if not trial["level"] > 0]
     words = joined(
@@ -243,11 +247,11 @@ def _calibration(k: int, policy: str, kind: str, trials: Sequence[Row]) -> Figur
         len(families) > 1
         and "A line joins those that rise alike with use (ratio) and with distance in time (lead, in slots).",
         free and wide and f"Without prices: {number(free[0])}, not drawn.",
-        "The chosen one is ringed." if chosen else "The one chosen is of another kind.",
+        chosen and "The chosen one is ringed.",
     )
     ticks = [] if low is None or high is None else _ticks(low, high)
     x_axis, y_axis = Axis(unit, log=wide, low=low, high=high, ticks=ticks), Axis("utility on history", zero=False)
-    title, label = f"Calibration of {policy}: {kind} prices", "Lines: utility on history by level of price"
+    title, label = f"Calibration of {policy}", "Lines: utility on history by level of price"
     return Figure(
         title, x_axis, y_axis, series, caption=words, key=f"calibration-{k}", label=label, legend=True, tip="item"
     )

@@ -15,9 +15,9 @@ from equipoise.place.execution import Execution
 from equipoise.place.job import Job, Workload
 from equipoise.place.job_spec import job_from
 from equipoise.place.placers import PDORS
-from equipoise.place.prices._posted import Trial, clearing, trials
+from equipoise.place.prices._posted import clearing
 from equipoise.place.prices.fixed import Level
-from equipoise.place.prices.replay import RATIOS, STEPS, gentlest
+from equipoise.place.prices.replay import RATIOS, STEPS, Trial, gentlest, tried
 from equipoise.serve.plan import events as kinds
 
 if TYPE_CHECKING:
@@ -70,24 +70,21 @@ def calibrate(
 ) -> Calibrated:
     """The gentlest of the levels and rises that earned as good as the most on history."""
     run = Execution(cluster, history, None, horizon)
-    anchor, score = clearing(run, [history]), trials(run, PDORS(), [history])
+    anchor = clearing(run, [history])
     table: list[Trial] = []
     count = len(STEPS) + len(RATIOS)
 
-    def tried(prices: Level) -> None:
-        table.append(score(prices))
+    def play(prices: Level) -> None:
+        table.append(tried(prices, run, PDORS(), [history]))
         if progress is not None:
             progress(len(table), count)
 
     for step in STEPS:
-        tried(Level(step * anchor, RATIO))
+        play(Level(step * anchor, RATIO))
     best = gentlest(table).prices
-    assert isinstance(best, Level)
     for ratio in RATIOS if best.level > 0.0 else ():
-        tried(replace(best, ratio=ratio))
+        play(replace(best, ratio=ratio))
     found = gentlest(table)
-    prices = found.prices
-    assert isinstance(prices, Level)
-    per_unit = prices.level / np.maximum(cluster.total, 1) * 1000.0
+    per_unit = found.prices.level / np.maximum(cluster.total, 1) * 1000.0
     base = dict(zip(cluster.resources, per_unit.tolist(), strict=True))
-    return Calibrated(base, prices.ratio, len(history), found.utility, table[0].utility, len(table))
+    return Calibrated(base, found.prices.ratio, len(history), found.utility, table[0].utility, len(table))

@@ -9,15 +9,15 @@ from equipoise.place.prices import Prices
 from equipoise.place.traces.synthetic import REGIMES, regime
 from equipoise.present.figures import Axis, Figure, bars
 
-RECALLED, REPLAY, BID = "recalled", "replay", "bid"
+RECALLED, REPLAY = "recalled", "replay"
 TIMES = 1.5  # what prices from history should earn of the recalled ones', at least, where the cluster is short
 HISTORIES = {"20x40": 12, "20x100-small": 8, "50x50": 8, "50x200": 2}
 
 
 def at(name: str, seeds: int, histories: int) -> Runs:
-    """The same planner and placement at three kinds of prices; nothing is lent or re-planned."""
+    """The same planner and placement at both kinds of prices; nothing is lent or re-planned."""
     past = [regime(name, HISTORY + k)[1] for k in range(histories)]
-    kinds: dict[str, Prices] = {RECALLED: prices.Recalled(past), REPLAY: prices.Replay(past), BID: prices.Bid(past)}
+    kinds: dict[str, Prices] = {RECALLED: prices.Recalled(past), REPLAY: prices.Replay(past)}
     shown: Policies = {kind: placers.PDORS(prices=kinds[kind], backfill=False) for kind in kinds}
     now = [regime(name, SEEDS + k)[1] for k in range(seeds)]
     return play(regime(name, SEEDS)[0], now, shown, REGIMES[name].slots)
@@ -41,19 +41,18 @@ def measure(scale: Scale) -> Measured:
     runs = {name: at(name, seeds, count) for name, count in zip(names, histories, strict=True)}
     findings = [
         Finding.mean(
-            f"utility of {kind} prices beyond {TIMES:g} times the recalled ones'",
-            [a.share - TIMES * b.share for a, b in zip(runs[name][kind], runs[name][RECALLED], strict=True)],
+            f"utility of {REPLAY} prices beyond {TIMES:g} times the recalled ones'",
+            [a.share - TIMES * b.share for a, b in zip(runs[name][REPLAY], runs[name][RECALLED], strict=True)],
             at_least(0.0),
             unit="points of the LP bound",
             over=f"{seeds} seeds",
-            when=f"{kind}, {words(name)}",
+            when=f"{REPLAY}, {words(name)}",
             about="ours",
         )
         for name in names
-        for kind in (REPLAY, BID)
     ]
     drawn = []
-    for kind in (RECALLED, REPLAY, BID):
+    for kind in (RECALLED, REPLAY):
         row = [Finding.mean(kind, [run.share for run in runs[name][kind]], at_least(0.0)) for name in names]
         drawn.append(bars(kind, [one.value for one in row], error=[one.error or 0.0 for one in row]))
     figure = Figure(
@@ -66,8 +65,7 @@ def measure(scale: Scale) -> Measured:
     return Measured(
         protocol=f"{'; '.join(map(words, names))}: seeds {SEEDS}-{SEEDS + seeds - 1}, prices from"
         f" {', '.join(map(str, histories))} histories, seeds {HISTORY} and up. The same planner with greedy placement;"
-        " nothing is lent or re-planned. Replay: level and rise chosen by replaying history. Bid: duals of an LP over"
-        " history, their scale by replay.",
+        " nothing is lent or re-planned. Replay: level and rise chosen by replaying history.",
         findings=findings,
         figures=(figure,),
         notes=("Calibrating and scoring never share a seed; every cluster here has more work than room.",),

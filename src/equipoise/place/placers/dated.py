@@ -24,6 +24,7 @@ from equipoise.place.placers._priced import Priced
 from equipoise.place.placers._seats import Due, LevelTable, Rates, grown, seat_all, seat_due, widen
 from equipoise.place.placers._slotwise import JOB, NO_SEATS, Slotwise, dominant
 from equipoise.place.placers._waits import Waits
+from equipoise.place.prices._posted import replayed
 from equipoise.units import MILLI
 
 OFFERS = 4  # waiting jobs that have begun and are offered a date, each slot
@@ -130,12 +131,8 @@ class DatedSession(Slotwise):
 
     def played(self, past: Workload, policy: Dated) -> DatedSession:
         """A run of past jobs on these machines, as it ended."""
-        from equipoise.place.simulate import simulate
-
         kept = Kept(policy)
-        run = self.run
-        horizon = None if run.slots is not None else run.horizon
-        simulate(run.cluster, past, kept, slots=run.slots, horizon=horizon, pace=run.pace)
+        replayed(self.run, kept, [past])
         return kept.sessions[0]
 
     def earned(self) -> float:

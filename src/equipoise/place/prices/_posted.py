@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -106,33 +106,6 @@ def clearing(run: Execution, pasts: Sequence[Workload]) -> float:
         if len(found.need):
             prices.append(cut(found.density, found.need, run.slots or max(job.arrival for job in past) + 1))
     return float(np.median(prices)) if prices else 1.0
-
-
-@dataclass(frozen=True)
-class Trial:
-    """Utility and completed jobs, summed over the histories."""
-
-    prices: Prices
-    utility: float
-    completed: int
-
-
-def replay_key(policy: PDORS | None) -> tuple[object, ...]:
-    """What of a policy changes how history replays."""
-    if policy is None:
-        raise InputError("nobody to replay history with; give the policy that asks: post(run, policy)")
-    return policy.family, policy.packing, policy.method, policy.backfill, policy.caution
-
-
-def trials(run: Execution, policy: PDORS | None, pasts: Sequence[Workload]) -> Callable[[Prices], Trial]:
-    """A function that replays candidates as `policy` would use them, without re-planning (it only refines)."""
-
-    def score(prices: Prices) -> Trial:
-        assert policy is not None, "replay_key says so before"
-        runs = replayed(run, replace(policy, prices=prices, replan=0), pasts)
-        return Trial(prices, sum(run.utility for run in runs), sum(run.completed for run in runs))
-
-    return score
 
 
 def replayed(run: Execution, policy: Placer, pasts: Sequence[Workload]) -> list[Result]:
