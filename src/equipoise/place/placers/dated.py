@@ -20,7 +20,7 @@ from equipoise.place.cluster import is_device
 from equipoise.place.execution import ADMITTED, INFEASIBLE_ALONE, MACHINE_LOST, NO_CAPACITY, PENDING, REFUSED, Execution
 from equipoise.place.job import UNSTATED, Workload
 from equipoise.place.placers._pool import Levels, area, book, by_size, levels_of, needed, plan, pools_of, usable
-from equipoise.place.placers._priced import Priced
+from equipoise.place.placers._priced import Priced, cost
 from equipoise.place.placers._seats import Due, LevelTable, Rates, grown, seat_all, seat_due, widen
 from equipoise.place.placers._slotwise import JOB, NO_SEATS, Slotwise, dominant
 from equipoise.place.placers._waits import Waits
@@ -117,6 +117,7 @@ class DatedSession(Slotwise):
         )  # samples of its plan, and of the cell to go first
         self.booked = 0.0  # by all plans: cluster x slots, at the widths asked for
         self.due = np.full(count, -1, dtype=np.int64)  # the slot promised
+        self.at_once: Bools = np.zeros(count, dtype=bool)  # who was promised on arrival
         self.waiting: dict[int, None] = {}
         self.begin, self.end = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         self.cells = np.empty((run.horizon + 1, 2), dtype=np.int64)
@@ -134,11 +135,6 @@ class DatedSession(Slotwise):
         kept = Kept(policy)
         replayed(self.run, kept, [past])
         return kept.sessions[0]
-
-    def earned(self) -> float:
-        """The worth of what is finished."""
-        both = zip(self.run.jobs, self.run.finish.tolist(), strict=True)
-        return sum((job.utility(slot - job.arrival) for job, slot in both if slot >= 0), 0.0)
 
     def _levels(self, j: int, p: int) -> Levels:
         """The levels of a job in a pool; jobs that are alike share them."""
@@ -300,7 +296,7 @@ class DatedSession(Slotwise):
         dates = {i: int(self.due[i]) for i in self.plans} | ({j: due} if j >= 0 else {})
         old = {i: (self.pool_of[i], cells) for i, cells in self.plans.items()}
         for i in sorted(dates, key=lambda i: (dates[i], i)):
-            if not self.take(i, dates[i]) or (i == j and area(self.plans[i], self.level[i][self.pool_of[i]]) > most):
+            if not self.take(i, dates[i]) or (i == j and cost(self.plans[i], self.level[i][self.pool_of[i]], self.run.now) > most):
                 for pool, room in zip(self.pools, rooms, strict=True):
                     pool.room[:] = room
                 for k, (where, cells) in old.items():
@@ -329,6 +325,7 @@ class DatedSession(Slotwise):
             return
         self.dates.came(job)
         why = self.dates.offer(job) if self.policy.dates else NO_CAPACITY
+        self.at_once[job] = not why
         self._new.append(job)
         if why:
             self.run.decide(job, PENDING, why)
