@@ -349,28 +349,23 @@ class Execution:
         return found
 
     def close(self) -> tuple[list[int], list[int]]:
-        """The slot `now` is over: jobs that finished in it, and jobs whose cells ran out in it unfinished."""
-        finished: list[int] = []
-        unfinished: list[int] = []
-        for j in sorted(self._only):
+        """The slot `now` is over, and the next is now: jobs that finished in it, and jobs whose cells ran out in it."""
+        ended = sorted(self._only)
+        for j in ended:
             cells, self.cells[j] = self.cells[j], NO_CELLS
             self._count(j, cells, cells)
-            done = self.done[j] >= self._true[j]
-            (finished if done else unfinished).append(j)
-            self.finish[j] = self.now if done else -1
         self._only.clear()
-        while self._events and self._events[0][0] <= self.now:
-            slot, j, version = heapq.heappop(self._events)
-            if version != self._version[j]:
-                continue
-            self.now += 1
-            self._settle(j)
-            self.now -= 1
-            if self.done[j] >= self._true[j]:
-                self.finish[j] = slot
-                finished.append(j)
-            else:
-                unfinished.append(j)
+        self.now += 1
+        while self._events and self._events[0][0] < self.now:
+            _, j, version = heapq.heappop(self._events)
+            if version == self._version[j]:
+                self._settle(j)
+                ended.append(j)
+        finished: list[int] = []
+        unfinished: list[int] = []
+        for j in ended:
+            (finished if self.done[j] >= self._true[j] else unfinished).append(j)
+        self.finish[finished] = self.now - 1
         return finished, unfinished
 
     def _settle(self, j: int) -> None:
@@ -399,6 +394,8 @@ class Execution:
 
     def schedule(self) -> Int32s:
         """All that was carried out: job, slot, machine, workers, servers; in order of job and slot."""
-        rows = [np.column_stack((np.full(len(cells), j, np.int32), cells)) for j, cells in self._archive]
-        table = np.concatenate(rows) if rows else NOWHERE
+        for j in range(len(self.jobs)):
+            self._settle(j)
+        rows = (np.column_stack((np.full(len(cells), j, np.int32), cells)) for j, cells in self._archive)
+        table = np.concatenate([NOWHERE, *rows])
         return table[np.lexsort((table[:, 1 + MACHINE], table[:, 1 + SLOT], table[:, 0]))]
