@@ -80,23 +80,19 @@ def _covers(has: Ints, need: Ints) -> bool:
 @kernel
 def fastest(capacity: Ints, counts: Ints, arrays: JobArrays) -> float:
     """Samples per slot of the job alone on the empty cluster; 0 when it does not fit at all."""
-    widest = arrays.together.shape[1] - 1
-    best = 0.0
-    there = np.empty(capacity.shape[0], np.bool_)  # which entries are in the domain
+    best, widest = 0.0, arrays.together.shape[1] - 1
     for on in range(arrays.together.shape[0]):
-        apart, machine = arrays.per_server == 0, 0
+        one, machine, workers, servers, either = 0, 0, False, False, 0
         for e in range(capacity.shape[0]):
-            there[e] = arrays.within[on, machine]
+            if arrays.within[on, machine]:
+                one = max(one, fits_together(capacity[e], arrays.worker, arrays.server, arrays.per_server, widest))
+                worker, server = _covers(capacity[e], arrays.worker), _covers(capacity[e], arrays.server)
+                workers, servers = workers or worker, servers or server
+                either += counts[e] if worker or server else 0
             machine += counts[e]
-        for e in range(capacity.shape[0]):
-            if not there[e]:
-                continue
-            for w in range(1, fits_together(capacity[e], arrays.worker, arrays.server, arrays.per_server, widest) + 1):
-                best = max(best, arrays.together[on, w])
-            for other in range(capacity.shape[0] if _covers(capacity[e], arrays.worker) else 0):
-                two = there[other] and (e != other or counts[e] > 1)
-                apart = apart or (two and _covers(capacity[other], arrays.server))
-        if apart:
+        for w in range(1, one + 1):
+            best = max(best, arrays.together[on, w])
+        if arrays.per_server == 0 or (workers and servers and either > 1):
             for w in range(1 if arrays.per_server > 0 else 2, widest + 1):
                 best = max(best, arrays.apart[on, w])
     return best

@@ -237,8 +237,7 @@ def seat_in_order(
     order, widths, jobs, free, was = borrowed((order, widths, jobs, free, was))
     machines = free.shape[0]
     out, n = np.empty((2 * machines + 16, 4), np.int32), 0
-    one, total = room(free)
-    stale = False
+    stale = True
     for j in order:
         if stale:
             one, total = room(free)
