@@ -385,7 +385,9 @@ class Execution:
         self._last[j] = last
 
     def over(self) -> bool:
-        """Whether nobody is left who could still run."""
+        """Whether all have arrived and nobody is left who could still run."""
+        if (self.arrival[-1:] >= self.now).any():  # of the last to come
+            return False
         return all(self.finish[j] >= 0 or self.state(j) == REFUSED for j in range(len(self.jobs)))
 
     def schedule(self) -> Int32s:

@@ -261,17 +261,17 @@ def simulate(
     if workload.durations is not None:
         run.work *= workload.durations.planned(workload, promises=getattr(policy, "promises", False))
     session = _session_of(policy, run, seed)
-    play, over, seconds = _Play(run, session, watch), False, 0.0
+    over, seconds = False, 0.0
     while run.now < run.end and not over:
         began = time.perf_counter()
-        play.admit()
+        _admit(run, session, watch)
         session.slot()
         seconds += time.perf_counter() - began
-        over = play.execute()
+        over = _execute(run, session)
         if progress is not None:
             progress(run.now, run.end)
     run.now = run.end
-    for job in range(play.arrived, len(workload)):
+    for job in np.flatnonzero(run.arrival >= run.end).tolist():
         run.decide(job, REFUSED, BEYOND_HORIZON)
     return Result(
         policy=policy,
@@ -305,37 +305,27 @@ def _session_of(policy: Placer, run: Execution, seed: int) -> Session:
     return session
 
 
-@dataclass
-class _Play:
-    """What a policy is told, in the order in which it happens."""
+def _admit(run: Execution, session: Session, watch: Watch | None) -> None:
+    """A slot begins: machines go away, then jobs arrive."""
+    if run.now and run.calendar and (lost := run.begin()):
+        getattr(session, "lost", lambda _: None)(lost)
+    for job in range(*np.searchsorted(run.arrival, (run.now, run.now + 1)).tolist()):
+        if watch is not None:
+            watch(run, session, job)
+        session.arrive(job)
 
-    run: Execution
-    session: Session
-    watch: Watch | None
-    arrived: int = 0  # jobs
 
-    def admit(self) -> None:
-        """A slot begins: machines go away, then jobs arrive."""
-        run = self.run
-        if run.now and run.calendar and (lost := run.begin()):
-            getattr(self.session, "lost", lambda _: None)(lost)
-        while self.arrived < len(run.jobs) and run.arrival[self.arrived] <= run.now:
-            if self.watch is not None:
-                self.watch(run, self.session, self.arrived)
-            self.session.arrive(self.arrived)
-            self.arrived += 1
-
-    def execute(self) -> bool:
-        """The slot is carried out: jobs finish, are measured or run out of cells. Whether there is nothing more to do."""
-        finished, unfinished = self.run.close()
-        for job in finished:
-            self.session.finished(job)
-        for job in self.run.measure():
-            if job not in finished and job not in unfinished:
-                getattr(self.session, "measured", lambda _: None)(job)
-        for job in unfinished:
-            self.session.unfinished(job)
-        return bool(finished) and self.arrived == len(self.run.jobs) and self.run.over()
+def _execute(run: Execution, session: Session) -> bool:
+    """The slot is carried out: jobs finish, are measured or run out of cells. Whether nobody is left who could still run."""
+    finished, unfinished = run.close()
+    for job in finished:
+        session.finished(job)
+    for job in run.measure():
+        if job not in finished and job not in unfinished:
+            getattr(session, "measured", lambda _: None)(job)
+    for job in unfinished:
+        session.unfinished(job)
+    return bool(finished) and run.over()
 
 
 __all__ = ["ADMITTED", "LENT", "PENDING", "REFUSED", "Placer", "Result", "Session", "simulate"]
