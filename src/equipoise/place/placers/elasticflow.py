@@ -19,11 +19,11 @@ from typing import ClassVar, cast
 import numpy as np
 
 from equipoise.errors import InputError, refuse_negative
-from equipoise.kernels import ZERO, Floats, Ints, kernel
+from equipoise.kernels import ZERO, Floats, Ints, inner, kernel
 from equipoise.place import execution as says
 from equipoise.place.execution import Execution
 from equipoise.place.job import DEADLINE, LINEAR, SIGMOID
-from equipoise.place.placers._pool import Levels, book, plan, widest_at
+from equipoise.place.placers._pool import ENOUGH, Levels, book, plan, widest_at
 from equipoise.place.placers._slotwise import TAKE, WAITING
 from equipoise.place.planner.job_arrays import JobArrays, servers_for
 from equipoise.place.planner.packing import MACHINE, ROUNDING, WORKERS
@@ -166,11 +166,11 @@ class ElasticFlowSession:
 
     def arrive(self, job: int) -> None:
         run, date, worth = self.run, self.date(job), self.run.jobs[job].utility
-        own = own_levels(self.levels, self.first, job)
-        why = run.hopeless(job) or ("" if len(own.rate) else says.INFEASIBLE_ALONE)
+        parts = self.levels.parts[self.first[job] : self.first[job + 1]]
+        why = run.hopeless(job) or ("" if len(parts) else says.INFEASIBLE_ALONE)
         if not why and self.policy.admission:
             plan = self._planned({**self.due, job: date})
-            cost = 0.0 if plan is None else self.theta * float(own.parts[plan[job][plan[job] >= 0]].sum())
+            cost = 0.0 if plan is None else self.theta * float(parts[plan[job][plan[job] >= 0]].sum())
             why = says.NO_CAPACITY if plan is None else says.PRICED_OUT if worth(0) < cost else ""
             if plan is not None and not why:
                 self.plan, self.made = plan, run.now
@@ -250,8 +250,8 @@ class ElasticFlowSession:
         """Nothing: it has its share again, or not, when the next slot is planned."""
 
 
-@kernel
-def own_levels(levels: Levels, first: Ints, j: int) -> Levels:
+@inner
+def _own(levels: Levels, first: Ints, j: int) -> Levels:
     """Those of one job."""
     a, b = first[j], first[j + 1]
     return Levels(levels.workers[a:b], levels.size[a:b], levels.parts[a:b], levels.rate[a:b], levels.share[a:b])
@@ -267,8 +267,10 @@ def in_order(
     """
     cells = np.empty((room.shape[0], 2), np.int64)
     for i in range(jobs.shape[0]):
-        own = own_levels(levels, first, jobs[i])
-        n = plan(room, now, last[i], own, need[i], cells, ZERO, ZERO, EARLY) if need[i] < LONGEST else 0
+        own = _own(levels, first, jobs[i])
+        n = 0
+        if need[i] < LONGEST:  # which allows for rounding, as `plan` does
+            n = plan(room, now, last[i], own, need[i] / ENOUGH, cells, ZERO, ZERO, EARLY)
         if n == 0:
             if strict and need[i] < LONGEST:
                 return False
