@@ -183,7 +183,7 @@ class ElasticFlowSession:
                 run.decide(job, says.PENDING, WAITING)
 
     def _asked(self, due: dict[int, int]) -> tuple[Ints, Ints, Floats]:
-        """Jobs in order of deadline, those last whose statement or date is past; their last slots, and what they need."""
+        """Jobs in order of deadline, those last whose statement or date is past; slots from now to their last, and needs."""
         run, policy = self.run, self.policy
         jobs = np.fromiter(due, dtype=np.int64, count=len(due))
         date = np.fromiter(due.values(), dtype=np.int64, count=len(due))
@@ -193,16 +193,16 @@ class ElasticFlowSession:
             late[:] = True
         need[late] = LONGEST
         order = np.lexsort((jobs, date, late & policy.admission))
-        date = np.maximum(date, run.now)
-        date[late] = date.max(initial=run.now)
-        return jobs[order], date[order], need[order]
+        last = np.maximum(0, date - run.now)
+        last[late] = last.max(initial=0)
+        return jobs[order], last[order], need[order]
 
     def _planned(self, due: dict[int, int]) -> dict[int, Ints] | None:
         """A plan from now on in which everybody who has a promise is in time; None if none is found."""
         jobs, last, need = self._asked(due)
-        room = np.full((int(last.max()) - self.run.now + 1, 1), self.total)
+        room = np.full((int(last.max()) + 1, 1), self.total)
         out = np.full((len(jobs), len(room)), -1)
-        if not in_order(room, self.run.now, jobs, last, need, self.levels, self.first, self.policy.admission, out):
+        if not in_order(room, jobs, last, need, self.levels, self.first, self.policy.admission, out):
             return None
         return dict(zip(jobs.tolist(), out, strict=True))
 
@@ -259,7 +259,7 @@ def _own(levels: Levels, first: Ints, j: int) -> Levels:
 
 @kernel
 def in_order(
-    room: Ints, now: int, jobs: Ints, last: Ints, need: Floats, levels: Levels, first: Ints, strict: bool, out: Ints
+    room: Ints, jobs: Ints, last: Ints, need: Floats, levels: Levels, first: Ints, strict: bool, out: Ints
 ) -> bool:
     """Give each job in turn its minimum share of what is free, its level by slot; whether all find theirs.
 
@@ -270,18 +270,18 @@ def in_order(
         own = _own(levels, first, jobs[i])
         n = 0
         if need[i] < LONGEST:  # which allows for rounding, as `plan` does
-            n = plan(room, now, last[i], own, need[i] / ENOUGH, cells, ZERO, ZERO, EARLY)
+            n = plan(room, ZERO, last[i], own, need[i] / ENOUGH, cells, ZERO, ZERO, EARLY)
         if n == 0:
             if strict and need[i] < LONGEST:
                 return False
-            for t in range(now, last[i] + 1):
-                level = widest_at(room, t % room.shape[0], own, own.rate.shape[0] - 1, ZERO)
+            for t in range(last[i] + 1):
+                level = widest_at(room, t, own, own.rate.shape[0] - 1, ZERO) if room[t, 0] > 0 else -1
                 if level >= 0:
                     cells[n, 0], cells[n, 1] = t, level
                     n += 1
         book(room, cells[:n], own, TAKE)
         for c in range(n):
-            out[i, cells[c, 0] - now] = cells[c, 1]
+            out[i, cells[c, 0]] = cells[c, 1]
     return True
 
 
