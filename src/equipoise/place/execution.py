@@ -80,23 +80,19 @@ def _covers(has: Ints, need: Ints) -> bool:
 @kernel
 def fastest(capacity: Ints, counts: Ints, arrays: JobArrays) -> float:
     """Samples per slot of the job alone on the empty cluster; 0 when it does not fit at all."""
-    widest = arrays.together.shape[1] - 1
-    best = 0.0
-    there = np.empty(capacity.shape[0], np.bool_)  # which entries are in the domain
+    best, widest = 0.0, arrays.together.shape[1] - 1
     for on in range(arrays.together.shape[0]):
-        apart, machine = arrays.per_server == 0, 0
+        one, machine, workers, servers, either = 0, 0, False, False, 0
         for e in range(capacity.shape[0]):
-            there[e] = arrays.within[on, machine]
+            if arrays.within[on, machine]:
+                one = max(one, fits_together(capacity[e], arrays.worker, arrays.server, arrays.per_server, widest))
+                worker, server = _covers(capacity[e], arrays.worker), _covers(capacity[e], arrays.server)
+                workers, servers = workers or worker, servers or server
+                either += counts[e] if worker or server else 0
             machine += counts[e]
-        for e in range(capacity.shape[0]):
-            if not there[e]:
-                continue
-            for w in range(1, fits_together(capacity[e], arrays.worker, arrays.server, arrays.per_server, widest) + 1):
-                best = max(best, arrays.together[on, w])
-            for other in range(capacity.shape[0] if _covers(capacity[e], arrays.worker) else 0):
-                two = there[other] and (e != other or counts[e] > 1)
-                apart = apart or (two and _covers(capacity[other], arrays.server))
-        if apart:
+        for w in range(1, one + 1):
+            best = max(best, arrays.together[on, w])
+        if arrays.per_server == 0 or (workers and servers and either > 1):
             for w in range(1 if arrays.per_server > 0 else 2, widest + 1):
                 best = max(best, arrays.apart[on, w])
     return best
@@ -349,28 +345,23 @@ class Execution:
         return found
 
     def close(self) -> tuple[list[int], list[int]]:
-        """The slot `now` is over: jobs that finished in it, and jobs whose cells ran out in it unfinished."""
-        finished: list[int] = []
-        unfinished: list[int] = []
-        for j in sorted(self._only):
+        """The slot `now` is over, and the next is now: jobs that finished in it, and jobs whose cells ran out in it."""
+        ended = sorted(self._only)
+        for j in ended:
             cells, self.cells[j] = self.cells[j], NO_CELLS
             self._count(j, cells, cells)
-            done = self.done[j] >= self._true[j]
-            (finished if done else unfinished).append(j)
-            self.finish[j] = self.now if done else -1
         self._only.clear()
-        while self._events and self._events[0][0] <= self.now:
-            slot, j, version = heapq.heappop(self._events)
-            if version != self._version[j]:
-                continue
-            self.now += 1
-            self._settle(j)
-            self.now -= 1
-            if self.done[j] >= self._true[j]:
-                self.finish[j] = slot
-                finished.append(j)
-            else:
-                unfinished.append(j)
+        self.now += 1
+        while self._events and self._events[0][0] < self.now:
+            _, j, version = heapq.heappop(self._events)
+            if version == self._version[j]:
+                self._settle(j)
+                ended.append(j)
+        finished: list[int] = []
+        unfinished: list[int] = []
+        for j in ended:
+            (finished if self.done[j] >= self._true[j] else unfinished).append(j)
+        self.finish[finished] = self.now - 1
         return finished, unfinished
 
     def _settle(self, j: int) -> None:
@@ -394,11 +385,15 @@ class Execution:
         self._last[j] = last
 
     def over(self) -> bool:
-        """Whether nobody is left who could still run."""
+        """Whether all have arrived and nobody is left who could still run."""
+        if (self.arrival[-1:] >= self.now).any():  # of the last to come
+            return False
         return all(self.finish[j] >= 0 or self.state(j) == REFUSED for j in range(len(self.jobs)))
 
     def schedule(self) -> Int32s:
         """All that was carried out: job, slot, machine, workers, servers; in order of job and slot."""
-        rows = [np.column_stack((np.full(len(cells), j, np.int32), cells)) for j, cells in self._archive]
-        table = np.concatenate(rows) if rows else NOWHERE
+        for j in range(len(self.jobs)):
+            self._settle(j)
+        rows = (np.column_stack((np.full(len(cells), j, np.int32), cells)) for j, cells in self._archive)
+        table = np.concatenate([NOWHERE, *rows])
         return table[np.lexsort((table[:, 1 + MACHINE], table[:, 1 + SLOT], table[:, 0]))]

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -22,11 +21,11 @@ from equipoise.document import plain
 from equipoise.errors import InputError, unknown_name
 from equipoise.kernels import Int32s, Ints
 from equipoise.place.cluster import Cluster
-from equipoise.place.execution import ADMITTED, REASONS, REFUSED, Decision, Execution, fastest
+from equipoise.place.execution import ADMITTED, REASONS, REFUSED, Decision, Execution
 from equipoise.place.explanation import Ask, Change, Form, Missing, changes_of, missing, ways_of, words_of
 from equipoise.place.placers.pdors import PDORSSession
 from equipoise.place.planner import Plan, Planner
-from equipoise.place.planner.job_arrays import JobArrays, arrays_of
+from equipoise.place.planner.job_arrays import JobArrays
 from equipoise.place.planner.packing import MACHINE, SERVERS, SLOT, WORKERS
 from equipoise.place.simulate import Result, Session, simulate
 from equipoise.units import MILLI
@@ -76,7 +75,7 @@ class Explanation:
     policy: str
     arrival: int
     told: tuple[Decision, ...]
-    reason: str  # why it was not promised on arrival: one of run.REASONS, or ""
+    reason: str  # why it was not promised on arrival: one of REASONS, or ""
     finish: int | None
     utility: float
     # What happened, from the schedule.
@@ -94,12 +93,12 @@ class Explanation:
     alone: int | None  # slots it needs on an empty cluster; None: it does not fit
     window: int  # slots it had
     missing: tuple[Missing, ...]
-    earliest_start: int | None  # the first slot with room for a worker (and its server)
-    earliest_finish: int | None  # as fast as the room allowed on arrival, prices aside; promising policies only
-    prices: tuple[Price, ...]
-    best: Schedule | None
-    changes: tuple[Change, ...]  # of each kind the least with which it would have been promised
-    tried: bool  # whether any were looked for
+    earliest_start: int | None = None  # the first slot with room for a worker (and its server)
+    earliest_finish: int | None = None  # as fast as the room allowed on arrival, prices aside; promising policies only
+    prices: tuple[Price, ...] = ()
+    best: Schedule | None = None
+    changes: tuple[Change, ...] = ()  # of each kind the least with which it would have been promised
+    tried: bool = False  # whether any were looked for
 
     @property
     def smaller(self) -> Change | None:
@@ -109,7 +108,7 @@ class Explanation:
 
     def as_dict(self) -> dict[str, object]:
         """Plain values, as JSON has them."""
-        return cast("dict[str, object]", plain(dataclasses.asdict(self)))
+        return cast("dict[str, object]", plain(asdict(self)))
 
     def text(self) -> str:
         """A few lines for the terminal."""
@@ -132,23 +131,24 @@ def explain(result: Result, job_id: str) -> Explanation:
         raise unknown_name("job", str(job_id), near or list(index)[:5])  # not all: a trace has tens of thousands
     j = index[str(job_id)]
     job, log = result.jobs[j], result.decisions[j]
-    arrays = arrays_of(job, result.cluster)
-    speed = float(fastest(result.cluster.capacity, result.cluster.counts, arrays))
-    seen = vars(_replay(result, j))
-    if not seen.pop("planned"):
-        seen["earliest_start"] = _hindsight(result, j, arrays)
-    reason = log[0].reason if log and log[0].reason in REASONS else ""
+    alone = Execution(result.cluster, result.jobs[j : j + 1], result.end, result.horizon, result.calendar)
+    speed = float(alone.fastest[0])
+    window = max(0, min(result.end - job.arrival, result.horizon or result.end))
+    seen = _replay(result, j, window)
+    if "best" not in seen:  # no planner could be asked
+        seen["earliest_start"] = _hindsight(result, j, alone)
     finish = int(result.finish[j])
     return Explanation(
         job=job.id,
         policy=result.policy.label,
         arrival=job.arrival,
         told=tuple(log),
-        reason=reason,
+        reason=log[0].reason if log and log[0].reason in REASONS else "",
         finish=finish if finish >= 0 else None,
         utility=float(result.utilities[j]),
         **_happened(result, j),
         alone=math.ceil(job.work / speed * (1 - 1e-9)) if speed > 0.0 else None,
+        window=window,
         missing=missing(job, result.cluster) if speed <= 0.0 else (),
         **seen,
     )
@@ -161,31 +161,17 @@ class _Stop(Exception):
     """All is seen."""
 
 
-@dataclass
-class _Seen:
-    """What the replay shows: fields of an Explanation."""
-
-    window: int
-    planned: bool = False  # by a planner that can be asked
-    earliest_start: int | None = None
-    earliest_finish: int | None = None
-    prices: tuple[Price, ...] = ()
-    best: Schedule | None = None
-    changes: tuple[Change, ...] = ()
-    tried: bool = False
-
-
-def _replay(result: Result, j: int) -> _Seen:
-    """The run again, up to the moment just before job j arrived. Its other forms are in the workload beside it, so that
-    any policy knows them; they arrive on copies only."""
+def _replay(result: Result, j: int, window: int) -> dict[str, Any]:
+    """The run again, up to the moment just before job j arrived: fields of an Explanation. Its other forms are in the
+    workload beside it, so that any policy knows them; they arrive on copies only."""
     job, log = result.jobs[j], result.decisions[j]
     promises = getattr(result.policy, "promises", False)
     told = log[0].state if log else ""
-    seen = _Seen(max(0, min(result.end - job.arrival, result.horizon or result.end)))
-    seen.tried = seen.window > 0 and (told != ADMITTED if promises else told == REFUSED)
-    if seen.window <= 0 or not (promises or seen.tried):
+    tried = window > 0 and (told != ADMITTED if promises else told == REFUSED)
+    seen: dict[str, Any] = {"tried": tried}
+    if window <= 0 or not (promises or tried):
         return seen
-    ways = ways_of(job, result.cluster, seen.window) if seen.tried else []
+    ways = ways_of(job, result.cluster, window) if tried else []
     forms = [form for way in ways for form in way.forms]
     others = [job.but(**form.changes, id=f"{job.id}, form {k}") for k, form in enumerate(forms)]
     jobs = replace(result.jobs, jobs=(*result.jobs[: j + 1], *others, *result.jobs[j + 1 :]))
@@ -194,15 +180,14 @@ def _replay(result: Result, j: int) -> _Seen:
         if arriving == j:
             _same_run(result, run, j)
             number = {id(form): j + 1 + k for k, form in enumerate(forms)}
-            seen.changes = changes_of(ways, _by_arrival(result, run, session, number))
+            seen["changes"] = changes_of(ways, _by_arrival(result, run, session, number))
             if isinstance(session, PDORSSession):
-                _look(seen, run, session, j)
+                seen.update(_planned(run, session, j))
             raise _Stop
 
     with contextlib.suppress(_Stop):
-        again = result.cluster, jobs, result.policy
-        window: dict[str, Any] = {"slots": result.slots, "horizon": result.horizon, "seed": result.seed}
-        simulate(*again, **window, watch=watch, calendar=result.calendar, pace=result.pace)
+        ends: dict[str, Any] = {"slots": result.slots, "horizon": result.horizon, "seed": result.seed}
+        simulate(result.cluster, jobs, result.policy, **ends, watch=watch, calendar=result.calendar, pace=result.pace)
     return seen
 
 
@@ -249,17 +234,19 @@ def _same_run(result: Result, run: Execution, j: int) -> None:
             )
 
 
-def _look(seen: _Seen, run: Execution, session: PDORSSession, j: int) -> None:
+def _planned(run: Execution, session: PDORSSession, j: int) -> dict[str, Any]:
+    """What its own planner says: the first room, the prices, and the best schedule though it may not pay."""
     start, end = int(run.arrival[j]), run.deadline(j)
-    seen.planned = True
     session._tick()
     planner, arrays = session.planner, session.run.arrays[j]
-    seen.earliest_start = next((t for t in range(start, end) if fits_one(planner, t, arrays)), None)
     soonest = quickest(planner, arrays, float(run.work[j]), start, end)
-    seen.earliest_finish = soonest.last if soonest is not None else None
     _, plan = session.best(j, floor=-math.inf)
-    seen.best = schedule_of(plan, run.cluster) if plan is not None else None
-    seen.prices = prices_met(planner, arrays, plan, start, end)
+    return {
+        "earliest_start": next((t for t in range(start, end) if fits_one(planner, t, arrays)), None),
+        "earliest_finish": soonest.last if soonest is not None else None,
+        "best": schedule_of(plan, run.cluster) if plan is not None else None,
+        "prices": prices_met(planner, arrays, plan, start, end),
+    }
 
 
 def fits_one(planner: Planner, t: int, arrays: JobArrays) -> bool:
@@ -297,10 +284,8 @@ def schedule_of(plan: Plan, cluster: Cluster) -> Schedule:
         here = cells[cells[:, SLOT] == t]
         machines = tuple(cluster.names[h] for h in sorted(here[:, MACHINE].tolist()))
         one = Stretch(t, t, int(here[:, WORKERS].sum()), int(here[:, SERVERS].sum()), machines)
-        if stretches and dataclasses.replace(stretches[-1], first=t, last=t) == one and stretches[-1].last == t - 1:
-            stretches[-1] = dataclasses.replace(stretches[-1], last=t)
-        else:
-            stretches.append(one)
+        same = stretches and stretches[-1].last == t - 1 and replace(stretches[-1], first=t, last=t) == one
+        stretches.append(replace(one, first=stretches.pop().first) if same else one)
     return Schedule(
         int(slots[0]), plan.last, len(slots), float(plan.worth), float(plan.cost), float(plan.payoff), tuple(stretches)
     )
@@ -378,21 +363,17 @@ def _taken(result: Result, rows: Int32s, slots: int) -> dict[str, float]:
     return dict(zip(result.cluster.resources, share.tolist(), strict=True))
 
 
-def _hindsight(result: Result, j: int, arrays: JobArrays) -> int | None:
+def _hindsight(result: Result, j: int, alone: Execution) -> int | None:
     """The first slot from its arrival in which what the others really held, and the calendar, left room for one worker."""
-    cluster, arrival = result.cluster, result.jobs[j].arrival
-    blocked = () if result.calendar is None else result.calendar.on(cluster, result.end)
-    rows = result.schedule[(result.schedule[:, 1 + SLOT] >= arrival) & (result.schedule[:, JOB] != j)]
+    arrays, arrival, rows = alone.arrays[0], result.jobs[j].arrival, result.schedule
+    alone.known = alone.calendar
+    rows = rows[(rows[:, 1 + SLOT] >= arrival) & (rows[:, JOB] != j)]
     rows = rows[np.argsort(rows[:, 1 + SLOT], kind="stable")]
-    held = result.jobs.held(rows, cluster.resources, int)
-    bounds = np.searchsorted(rows[:, 1 + SLOT], np.arange(arrival, result.end + 1)).tolist()
-    for k in range(result.end - arrival if arrays.widest else 0):
-        here = slice(bounds[k], bounds[k + 1])
-        free = cluster.capacity[cluster.type_of]
-        for window in (window for window in blocked if window.first <= arrival + k < window.last):
-            free[window.machines] -= window.amounts
-        free = np.maximum(free, 0)
-        np.subtract.at(free, rows[here, 1 + MACHINE], held[here])
+    held = result.jobs.held(rows, result.cluster.resources, int)
+    bounds = np.searchsorted(rows[:, 1 + SLOT], np.arange(arrival, result.end + 1))
+    for slot, first, last in zip(range(arrival, result.end if arrays.widest else 0), bounds, bounds[1:], strict=False):
+        free = alone.capacity(slot).copy()
+        np.subtract.at(free, rows[first:last, 1 + MACHINE], held[first:last])
         if _room_for_one(free, arrays):
-            return arrival + k
+            return slot
     return None

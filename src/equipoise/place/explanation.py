@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equipoise.kernels import Ints
+from equipoise.place import execution as says
 from equipoise.place.cluster import Cluster
-from equipoise.place.execution import (
-    ADMITTED,
-    BEYOND_HORIZON,
-    INFEASIBLE_ALONE,
-    LENT,
-    NO_CAPACITY,
-    PRICED_OUT,
-    REFUSED,
-    fastest,
-)
+from equipoise.place.execution import fastest
 from equipoise.place.job import MOST_WORTH, Job, utility
 from equipoise.place.planner.job_arrays import arrays_of
 from equipoise.units import MILLI, count, show
@@ -82,9 +74,11 @@ def ways_of(job: Job, cluster: Cluster, window: int) -> list[Way]:
     arrays, types = arrays_of(job, cluster), [Way([form]) for form in _on_types(job, cluster)]
     less = [Form(f"{percent} % of the work", {"work": job.work * percent / 100}) for percent in range(99, 0, -1)]
     if fastest(cluster.capacity, cluster.counts, arrays) <= 0.0:
-        fits = next(_fitting(cluster, job), None)
-        both = [Form(f"{fits.words} and {words}", {**fits.changes, **new}) for words, new in less] if fits else []
-        return [*types, *([Way([fits, *both], rising=True)] if fits else [])]
+        fits = _fitting(cluster, job)
+        if fits is None:
+            return types
+        both = [Form(f"{fits.words} and {words}", {**fits.changes, **new}) for words, new in less]
+        return [*types, Way([fits, *both], rising=True)]
     stated, value = job.utility.as_dict(), getattr(job.utility, "value", 0.0)
     worths = [float(f"{min(value * times, MOST_WORTH):.4g}") for times in WORTHS if value > 0.0]
     higher = ((v, {"utility": utility(stated | {"value": v})}) for v in worths)
@@ -131,8 +125,8 @@ def _least(way: Way, ask: Ask) -> Change | None:
     return None if found is None else Change(*found[0], *found[1], way.exact)
 
 
-def _fitting(cluster: Cluster, job: Job) -> Iterator[Form]:
-    """Demands cut to what a machine has: the machine that comes nearest, then the others."""
+def _fitting(cluster: Cluster, job: Job) -> Form | None:
+    """Demands cut to what a machine has: the machine that comes nearest, or else another."""
     need = cluster.demand(job.worker, job.id) + cluster.demand(job.server or {}, job.id)
     for k in _nearest(cluster, job, need):
         has = dict(zip(cluster.resources, cluster.capacity[k].tolist(), strict=True))
@@ -140,16 +134,13 @@ def _fitting(cluster: Cluster, job: Job) -> Iterator[Form]:
             worker, server = _cut(job, has, share)
             if worker is None:
                 continue
-            changes: dict[str, object] = {}
-            if worker != dict(job.worker):
-                changes["worker"] = _units(worker)
-            if job.server is not None and server != dict(job.server):
-                changes["server"] = _units(server)
+            parts = ("worker", job.worker, worker), ("server", job.server, server)
+            changes = {part: _units(now) for part, was, now in parts if was is not None and now != dict(was)}
             form = job.but(**changes)
             if changes and fastest(cluster.capacity, cluster.counts, arrays_of(form, cluster)) > 0.0:
-                parts = [f"a {part} of {_shown(getattr(form, part))}" for part in changes]
-                yield Form(" and ".join(parts), changes)
-                return
+                words = [f"a {part} of {_shown(getattr(form, part))}" for part in changes]
+                return Form(" and ".join(words), changes)
+    return None
 
 
 def _cut(job: Job, has: Mapping[str, int], share: bool) -> tuple[dict[str, int] | None, dict[str, int]]:
@@ -202,7 +193,9 @@ def missing(job: Job, cluster: Cluster) -> tuple[Missing, ...]:
 
 def words_of(e: Explanation) -> str:
     """What happened, why it waited or was refused, the prices, the room, and what would have helped."""
-    lines = [_what_happened(e), _why_it_waited(e), *_why_refused(e), *_at_these_prices(e), *_room(e), _changes(e)]
+    hopeless = e.reason in (says.INFEASIBLE_ALONE, says.BEYOND_HORIZON)
+    why = _why_hopeless(e) if hopeless else [*_at_these_prices(e), _room(e)]
+    lines = [_what_happened(e), _why_it_waited(e), *why, _changes(e)]
     return "\n".join(line for line in lines if line)
 
 
@@ -217,7 +210,7 @@ def _what_happened(e: Explanation) -> str:
 
 
 def _why_it_waited(e: Explanation) -> str:
-    if e.told and e.told[0].state == REFUSED:
+    if e.told and e.told[0].state == says.REFUSED:
         return ""
     if e.first_run is None:
         line = f"It waited {count(e.waited, 'slot')}, to the end, and never ran: {_crowd(e)}"
@@ -240,55 +233,48 @@ def _why_it_waited(e: Explanation) -> str:
 
 def _on_lent(e: Explanation) -> str:
     states = [d.state for d in e.told if e.first_run is not None and d.slot <= e.first_run]
-    return " on lent slots" if states and states[-1] == LENT else ""
+    return " on lent slots" if states and states[-1] == says.LENT else ""
 
 
 def _crowd(e: Explanation) -> str:
     """What held it up: the room others had, or its own plan."""
     resource, share = max(e.taken.items(), key=lambda item: item[1])
     held = [count(e.held_promised, "promised job")] if e.held_promised else []
-    held += [f"{e.held_others:,} without promise"] if e.held_others and held else []
-    held += [count(e.held_others, "job")] if e.held_others and not e.held_promised else []
+    if e.held_others:
+        held.append(f"{e.held_others:,} without promise" if held else count(e.held_others, "job"))
     by = f" by {' and '.join(held)}" if held else ""
     crowd = f"the cluster's {resource} was {_percent(share)} taken{by}"
-    if e.told and e.told[0].state == ADMITTED and e.told[0].slot == e.arrival and e.earliest_start == e.arrival:
+    if e.told and e.told[0].state == says.ADMITTED and e.told[0].slot == e.arrival and e.earliest_start == e.arrival:
         return f"there was room, and later slots were cheaper ({crowd})"
     return crowd
 
 
-def _why_refused(e: Explanation) -> list[str]:
-    if e.reason == INFEASIBLE_ALONE:
-        if not e.missing:
-            return ["It does not fit this cluster even when it is empty."]
+def _why_hopeless(e: Explanation) -> list[str]:
+    if e.reason == says.INFEASIBLE_ALONE:
         return [
             f"It does not fit even an empty cluster: {m.part} needs {show(round(m.needs * MILLI))} {m.resource}, and "
             f"{m.machine}, the machine that comes nearest, has {show(round(m.has * MILLI))}."
             for m in e.missing
-        ]
-    if e.reason == BEYOND_HORIZON:
-        if e.window <= 0:
-            return ["It came after the last slot of the run."]
-        return [
-            f"It needs {count(e.alone or 0, 'slot')} alone on an empty cluster at full width; it had {e.window:,} "
-            "(the horizon, or what was left to the end)."
-        ]
-    return []
+        ] or ["It does not fit this cluster even when it is empty."]
+    if e.window <= 0:
+        return ["It came after the last slot of the run."]
+    return [
+        f"It needs {count(e.alone or 0, 'slot')} alone on an empty cluster at full width; it had {e.window:,} "
+        "(the horizon, or what was left to the end)."
+    ]
 
 
 def _at_these_prices(e: Explanation) -> list[str]:
     full = ", ".join(f"{p.resource} {_percent(p.full)}" for p in e.prices)
-    if e.reason in (INFEASIBLE_ALONE, BEYOND_HORIZON):
-        return []
-    if e.best is None and e.reason == PRICED_OUT and not e.prices:
-        return ["There was room for it by its date, but the machine-time of that costs more than it is worth."]
-    if e.best is None and e.reason == PRICED_OUT:
-        return [
+    if e.best is None and e.reason == says.PRICED_OUT:
+        few = (
             "Planned with a restart in every slot its work has no room; planned with few, it costs more than its worth."
-        ]
-    if e.best is None:
-        return (
-            [f"No room for all of its work within its {count(e.window, 'slot')}: taken are {full}."] if e.prices else []
         )
+        room = "There was room for it by its date, but the machine-time of that costs more than it is worth."
+        return [few if e.prices else room]
+    if e.best is None:
+        none = f"No room for all of its work within its {count(e.window, 'slot')}: taken are {full}."
+        return [none] if e.prices else []
     b = e.best
     widths = sorted({s.workers for s in b.stretches})
     wide = f"{widths[0]}" if len(widths) == 1 else f"{widths[0]}-{widths[-1]}"
@@ -300,22 +286,22 @@ def _at_these_prices(e: Explanation) -> list[str]:
         f"{wide} worker{'s' if wide != '1' else ''} on {where}; worth {b.worth:.4g}, cost {b.cost:.4g}"
         f"{f' ({costs})' if costs else ''}: payoff {b.payoff:.4g}. Taken there: {full}."
     ]
-    if e.reason == NO_CAPACITY and b.worth <= 0.0:
+    if e.reason == says.NO_CAPACITY and b.worth <= 0.0:
         lines.append("There is room for its work only when finishing it is worth nothing any more.")
     elif e.reason and b.payoff > 0.0:
         lines.append("Planned with a restart in every slot it does not pay: that is how it was judged.")
     return lines
 
 
-def _room(e: Explanation) -> list[str]:
-    if e.reason in (INFEASIBLE_ALONE, BEYOND_HORIZON) or e.window <= 0:
-        return []
+def _room(e: Explanation) -> str:
+    if e.window <= 0:
+        return ""
     if e.earliest_start is None:
-        return ["There was no slot with room for even one worker."]
+        return "There was no slot with room for even one worker."
     line = f"The first slot with room for a worker was {e.earliest_start}"
     if e.earliest_finish is not None:
         line += f"; as fast as the room allowed, whatever the price, it could finish in slot {e.earliest_finish}"
-    return [line + "."]
+    return line + "."
 
 
 def _changes(e: Explanation) -> str:

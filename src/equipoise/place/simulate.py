@@ -19,7 +19,7 @@ from equipoise.errors import InputError, whole_number
 from equipoise.kernels import Floats, Int32s, Ints
 from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
-from equipoise.place.execution import ADMITTED, LENT, NOWHERE, PENDING, REFUSED, Decision, Execution
+from equipoise.place.execution import ADMITTED, BEYOND_HORIZON, LENT, NOWHERE, PENDING, REFUSED, Decision, Execution
 from equipoise.place.job import Job, Workload
 from equipoise.place.slowdown import Alone, Waits, stated
 from equipoise.place.spec import SEEN
@@ -260,46 +260,19 @@ def simulate(
     run = Execution(cluster, workload, slots, horizon, calendar, pace)
     if workload.durations is not None:
         run.work *= workload.durations.planned(workload, promises=getattr(policy, "promises", False))
-    session = policy.start(run, seed)
-    if not hasattr(session, "unfinished") and hasattr(session, "stranded"):
-        old_attribute("Session.stranded", "unfinished")
-        session.unfinished = session.stranded  # type: ignore[method-assign]
-    for method in ("arrive", "slot", "finished", "unfinished"):
-        if not callable(getattr(session, method, None)):
-            given = type(session).__name__
-            raise InputError(f"{type(policy).__name__}.start gave {given}, which has no method {method}")
-    told_lost, told_measured = (getattr(session, name, lambda _: None) for name in ("lost", "measured"))
-    next_job, spent = 0, 0.0
-    for now in range(run.end):
-        run.now = now
+    session = _session_of(policy, run, seed)
+    over, seconds = False, 0.0
+    while run.now < run.end and not over:
         began = time.perf_counter()
-        if now and run.calendar and (lost := run.begin()):
-            told_lost(lost)
-        while next_job < len(workload) and run.arrival[next_job] <= now:
-            if watch is not None:
-                watch(run, session, next_job)
-            session.arrive(next_job)
-            next_job += 1
+        _admit(run, session, watch)
         session.slot()
-        spent += time.perf_counter() - began
-        finished, unfinished = run.close()
-        run.now = now + 1
-        for job in finished:
-            session.finished(job)
-        for job in run.measure():
-            if job not in finished and job not in unfinished:
-                told_measured(job)
-        for job in unfinished:
-            session.unfinished(job)
+        seconds += time.perf_counter() - began
+        over = _execute(run, session)
         if progress is not None:
-            progress(now + 1, run.end)
-        if finished and next_job == len(workload) and run.over():
-            break
+            progress(run.now, run.end)
     run.now = run.end
-    for job in range(next_job, len(workload)):
-        run.decide(job, REFUSED, "beyond_horizon")
-    for job in range(len(workload)):
-        run.before(job)  # settles what was carried out
+    for job in np.flatnonzero(run.arrival >= run.end).tolist():
+        run.decide(job, REFUSED, BEYOND_HORIZON)
     return Result(
         policy=policy,
         cluster=cluster,
@@ -311,12 +284,48 @@ def simulate(
         schedule=run.schedule(),
         finish=run.finish.copy(),
         decisions=tuple(tuple(log) for log in run.decisions),
-        seconds=spent,
+        seconds=seconds,
         detail=getattr(session, "detail", {}),
         calendar=calendar,
         pace=pace,
-        lost=np.concatenate(run.lost) if run.lost else NOWHERE,
+        lost=np.concatenate([NOWHERE, *run.lost]),
     )
+
+
+def _session_of(policy: Placer, run: Execution, seed: int) -> Session:
+    """The policy at work, refused if it lacks a method."""
+    session = policy.start(run, seed)
+    if not hasattr(session, "unfinished") and hasattr(session, "stranded"):
+        old_attribute("Session.stranded", "unfinished")
+        session.unfinished = session.stranded  # type: ignore[method-assign]
+    for method in ("arrive", "slot", "finished", "unfinished"):
+        if not callable(getattr(session, method, None)):
+            given = type(session).__name__
+            raise InputError(f"{type(policy).__name__}.start gave {given}, which has no method {method}")
+    return session
+
+
+def _admit(run: Execution, session: Session, watch: Watch | None) -> None:
+    """A slot begins: machines go away, then jobs arrive."""
+    if run.now and run.calendar and (lost := run.begin()):
+        getattr(session, "lost", lambda _: None)(lost)
+    for job in range(*np.searchsorted(run.arrival, (run.now, run.now + 1)).tolist()):
+        if watch is not None:
+            watch(run, session, job)
+        session.arrive(job)
+
+
+def _execute(run: Execution, session: Session) -> bool:
+    """The slot is carried out: jobs finish, are measured or run out of cells. Whether nobody is left who could still run."""
+    finished, unfinished = run.close()
+    for job in finished:
+        session.finished(job)
+    for job in run.measure():
+        if job not in finished and job not in unfinished:
+            getattr(session, "measured", lambda _: None)(job)
+    for job in unfinished:
+        session.unfinished(job)
+    return bool(finished) and run.over()
 
 
 __all__ = ["ADMITTED", "LENT", "PENDING", "REFUSED", "Placer", "Result", "Session", "simulate"]

@@ -237,8 +237,7 @@ def seat_in_order(
     order, widths, jobs, free, was = borrowed((order, widths, jobs, free, was))
     machines = free.shape[0]
     out, n = np.empty((2 * machines + 16, 4), np.int32), 0
-    one, total = room(free)
-    stale = False
+    stale = True
     for j in order:
         if stale:
             one, total = room(free)
@@ -263,29 +262,31 @@ def seat_in_order(
 
 
 @kernel
-def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s]:
+def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s, Int32s]:
     """Progressive filling: a worker, with a server when one is due, to the smallest dominant share until nothing fits.
 
-    Ties to the earlier in the queue. Returns every job's width, and seats that show they fit.
+    Ties to the earlier in the queue. Returns every job's width; and its workers and its servers on each machine, by which
+    all fit.
     """
     count, machines = queue.shape[0], free.shape[0]
     width, share, sits_in = np.zeros(count, np.int64), np.zeros(count), np.zeros(count, np.int64)
     workers, servers = np.zeros((count, machines), np.int32), np.zeros((count, machines), np.int32)
-    growing, count_growing = np.empty(count, np.int64), 0  # who has some and may have more
-    next_new = 0  # the next who has none
+    begun = 0  # jobs that were asked; those that can have no more have an endless share
     while True:
         most, _ = room(free)
-        while next_new < count and not holds(most, jobs, queue[next_new], 1, 0):
-            next_new += 1  # what is free only shrinks
-        best = -1
-        if next_new < count:  # a share of nothing is the smallest
-            best = next_new
-            next_new += 1
-        for i in range(count_growing if best < 0 else 0):
-            if best < 0 or share[growing[i]] < share[best] or (share[growing[i]] == share[best] and growing[i] < best):
-                best = growing[i]
-        if best < 0:
-            break
+        while begun < count and not holds(most, jobs, queue[begun], 1, 0):
+            share[begun] = np.inf  # what is free only shrinks
+            begun += 1
+        best, least = begun, 0.0  # a share of nothing is the smallest
+        if begun < count:
+            begun += 1
+        else:
+            least = np.inf
+            for i in range(count):
+                if share[i] < least:
+                    best, least = i, share[i]
+        if least == np.inf:
+            return width, workers, servers
         j = queue[best]
         due = servers_for(width[best] + 1, jobs.per_server[j]) - servers_for(width[best], jobs.per_server[j])
         at, beside = -1, -1
@@ -300,42 +301,15 @@ def fill(queue: Ints, jobs: JobTable, free: Ints) -> tuple[Ints, Int32s]:
             beside = at
             if at < 0 and due > 0:
                 at, beside = _pick_apart(free, jobs, j, workers[best], on)
-        if at < 0:  # it can have no more
-            count_growing = _drop(growing, count_growing, best)
-            continue
-        _hand(free, jobs, j, at, 1, 0)
-        _hand(free, jobs, j, beside, 0, due)
-        workers[best, at] += 1
-        servers[best, beside] += due
-        width[best] += 1
-        share[best] = dominant(jobs, j, width[best])
-        if width[best] == jobs.widest[j]:
-            count_growing = _drop(growing, count_growing, best)
-        elif width[best] == 1:
-            growing[count_growing] = best
-            count_growing += 1
-    n = 0
-    for k in range(count):
-        for h in range(machines):
-            n += int(workers[k, h] + servers[k, h] > 0)
-    rows, n = np.empty((n, 4), np.int32), 0
-    for k in range(count):
-        for h in range(machines):
-            if workers[k, h] + servers[k, h] > 0:
-                rows[n, JOB], rows[n, MACHINE] = queue[k], h
-                rows[n, WORKERS], rows[n, SERVERS] = workers[k, h], servers[k, h]
-                n += 1
-    return width, rows
-
-
-@inner
-def _drop(members: Ints, count: int, one: int) -> int:
-    """Remove one from the first `count` members, if it is there; returns how many are left."""
-    for i in range(count):
-        if members[i] == one:
-            members[i] = members[count - 1]
-            return count - 1
-    return count
+        share[best] = np.inf
+        if at >= 0:
+            _hand(free, jobs, j, at, 1, 0)
+            _hand(free, jobs, j, beside, 0, due)
+            workers[best, at] += 1
+            servers[best, beside] += due
+            width[best] += 1
+            if width[best] < jobs.widest[j]:
+                share[best] = dominant(jobs, j, width[best])
 
 
 @inner

@@ -51,7 +51,7 @@ class DormSession(Slotwise):
         sits = {int(j): self.held(int(j)) for j in np.unique(self.still(queue, free)[:, JOB])}
         running = set(sits)
         fair = np.zeros_like(self.width)
-        fair[queue], _ = fill(queue, self.jobs, self.capacity.copy())
+        fair[queue], *_ = fill(queue, self.jobs, self.capacity.copy())
         adjustments = max(1, int(ADJUSTED * len(running)))
         self._admit(queue, sits, fair, free)
         if any(fair[j] > 0 and int(j) not in sits for j in queue):

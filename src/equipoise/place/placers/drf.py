@@ -33,9 +33,12 @@ class DRFSession(Slotwise):
 
         If not all of them fit in that order, they sit where filling put them.
         """
-        width, filled = fill(queue, self.jobs, self.capacity.copy())
+        width, workers, servers = fill(queue, self.jobs, self.capacity.copy())
         widths = np.zeros_like(self.width)
         widths[queue] = width
         order = queue[np.argsort(-width, kind="stable")]
         rows = self.undisturbed(order[: np.count_nonzero(width)], widths=widths)
-        return rows if rows[:, WORKERS].sum() == width.sum() else filled
+        if rows[:, WORKERS].sum() == width.sum():
+            return rows
+        k, h = np.nonzero(workers + servers)
+        return np.column_stack((queue[k], h, workers[k, h], servers[k, h])).astype(np.int32)

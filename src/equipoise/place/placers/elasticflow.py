@@ -14,17 +14,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
 from equipoise.errors import InputError, refuse_negative
-from equipoise.kernels import Floats, Ints, kernel
+from equipoise.kernels import ZERO, Floats, Ints, inner, kernel
 from equipoise.place import execution as says
 from equipoise.place.execution import Execution
 from equipoise.place.job import DEADLINE, LINEAR, SIGMOID
-from equipoise.place.placers._slotwise import WAITING
-from equipoise.place.planner.job_arrays import fits_together, servers_for
+from equipoise.place.placers._pool import ENOUGH, Levels, book, plan, widest_at
+from equipoise.place.placers._slotwise import TAKE, WAITING
+from equipoise.place.planner.job_arrays import JobArrays, servers_for
 from equipoise.place.planner.packing import MACHINE, ROUNDING, WORKERS
 from equipoise.place.prices._posted import History, clearing, history_of, replayed
 from equipoise.place.prices.replay import SLIGHT, STEPS
@@ -32,6 +33,7 @@ from equipoise.place.prices.replay import SLIGHT, STEPS
 MOST_PARTS = 1024  # of a machine
 CANDIDATES = STEPS[:9]  # prices that are tried on history, in clearing prices
 LONGEST = 1e300  # work of a job nobody knows the end of
+EARLY = cast(bool, np.bool_(True))  # for a literal True the callee would be compiled twice
 
 
 @dataclass(frozen=True)
@@ -113,15 +115,14 @@ class ElasticFlowSession:
         self.parts = parts_of(run)
         self.total = self.parts * run.cluster.size
         self.enough = 0.5 * ROUNDING * run.work  # so much may be missing of a job that is done
-        levels = [self._levels(j) for j in range(len(run.jobs))]
-        self.workers = [{block: w for w, block, _ in rows} for rows in levels]
-        self.count = np.array([len(rows) for rows in levels], dtype=np.int64)
-        self.block = np.zeros((len(levels), max(self.count, default=0)), dtype=np.int64)
-        self.rate = np.zeros(self.block.shape)
-        for j, rows in enumerate(levels):
-            self.block[j, : len(rows)], self.rate[j, : len(rows)] = [row[1] for row in rows], [row[2] for row in rows]
+        found = [self._levels(j) for j in range(len(run.jobs))]
+        self.first = np.cumsum([0, *map(len, found)])  # job j has the levels first[j] to first[j + 1] - 1
+        rows = np.array([level for levels in found for level in levels]).reshape(-1, 3)
+        workers, parts = rows[:, :2].T.astype(np.int64)
+        # All machines are alike, and a power of two of parts: parts fit if there are as many, whatever their sizes.
+        self.levels = Levels(workers, np.zeros_like(parts), parts, rows[:, 2].copy(), parts.astype(float))
         self.due: dict[int, int] = {}  # of unfinished jobs that are here: the slot to finish by
-        self.plan: dict[int, Ints] = {}  # parts of each job in slot `made` and those after
+        self.plan: dict[int, Ints] = {}  # of each job, its level in slot `made` and those after; -1: none
         self.made = 0
         self.detail = {"theta": theta}
 
@@ -133,28 +134,25 @@ class ElasticFlowSession:
             widths = [min(asked, arrays.widest)]
         found: list[tuple[int, int, float]] = []
         for w in widths:
-            block = self._block(j, w)
-            rate = arrays.together[0, w] if block <= self.parts else arrays.apart[0, w]
+            block = self._block(arrays, w)
+            rate = float((arrays.together if block <= self.parts else arrays.apart)[0, w])
             rate *= max(0.0, 1.0 - arrays.restart)  # whoever is packed anew may move in any slot
             if block <= self.total and rate > (found[-1][2] if found else 0.0):
-                found = [*(level for level in found if level[1] < block), (w, block, float(rate))]
+                found = [*(level for level in found if level[1] < block), (w, block, rate)]
         return found if self.policy.scaling else found[-1:]
 
-    def _block(self, j: int, w: int) -> int:
-        """The parts that so many workers and their servers need: of one machine, else whole machines; always 2^k."""
-        arrays, capacity = self.run.arrays[j], self.run.cluster.capacity[0]
-        need = arrays.held(w)
-        block = 1
-        while block <= self.parts and (need * self.parts > block * capacity).any():
-            block *= 2
-        while block > self.parts:
-            each, over = divmod(w * self.parts, block)
-            if over or each == 0:
+    def _block(self, arrays: JobArrays, w: int) -> int:
+        """The parts that so many workers and their servers need: of one machine, else of whole machines; always 2^k."""
+        capacity, machines = self.run.cluster.capacity[0], 1
+        while w % machines or (arrays.held(w // machines) > capacity).any():
+            machines *= 2
+            if machines > min(w, self.run.cluster.size):
                 return self.total + 1
-            if fits_together(capacity, arrays.worker, arrays.server, arrays.per_server, each) == each:
-                break
-            block *= 2
-        return block
+        if machines > 1:
+            return machines * self.parts
+        need = arrays.held(w)
+        asked = need > 0
+        return 1 << (int((-(-need[asked] * self.parts // capacity[asked])).max(initial=1)) - 1).bit_length()
 
     def date(self, j: int) -> int:
         """The slot by which a job wants to be finished; the last of its horizon if it has no deadline."""
@@ -168,10 +166,11 @@ class ElasticFlowSession:
 
     def arrive(self, job: int) -> None:
         run, date, worth = self.run, self.date(job), self.run.jobs[job].utility
-        why = run.hopeless(job) or ("" if self.count[job] else says.INFEASIBLE_ALONE)
+        parts = self.levels.parts[self.first[job] : self.first[job + 1]]
+        why = run.hopeless(job) or ("" if len(parts) else says.INFEASIBLE_ALONE)
         if not why and self.policy.admission:
             plan = self._planned({**self.due, job: date})
-            cost = 0.0 if plan is None else self.theta * float(plan[job].sum())
+            cost = 0.0 if plan is None else self.theta * float(parts[plan[job][plan[job] >= 0]].sum())
             why = says.NO_CAPACITY if plan is None else says.PRICED_OUT if worth(0) < cost else ""
             if plan is not None and not why:
                 self.plan, self.made = plan, run.now
@@ -184,7 +183,7 @@ class ElasticFlowSession:
                 run.decide(job, says.PENDING, WAITING)
 
     def _asked(self, due: dict[int, int]) -> tuple[Ints, Ints, Floats]:
-        """Jobs in order of deadline, those last whose statement or date is past; slots they have, and what they need."""
+        """Jobs in order of deadline, those last whose statement or date is past; slots from now to their last, and needs."""
         run, policy = self.run, self.policy
         jobs = np.fromiter(due, dtype=np.int64, count=len(due))
         date = np.fromiter(due.values(), dtype=np.int64, count=len(due))
@@ -194,18 +193,18 @@ class ElasticFlowSession:
             late[:] = True
         need[late] = LONGEST
         order = np.lexsort((jobs, date, late & policy.admission))
-        slots = np.maximum(1, date - run.now + 1)
-        slots[late] = slots.max(initial=1)
-        return jobs[order], slots[order], need[order]
+        last = np.maximum(0, date - run.now)
+        last[late] = last.max(initial=0)
+        return jobs[order], last[order], need[order]
 
     def _planned(self, due: dict[int, int]) -> dict[int, Ints] | None:
         """A plan from now on in which everybody who has a promise is in time; None if none is found."""
-        jobs, slots, need = self._asked(due)
-        plan = np.zeros((len(jobs), int(slots.max(initial=1))), dtype=np.int64)
-        free = np.full(plan.shape[1], self.total, dtype=np.int64)
-        if not in_order(free, jobs, slots, need, self.count, self.block, self.rate, self.policy.admission, plan):
+        jobs, last, need = self._asked(due)
+        room = np.full((int(last.max()) + 1, 1), self.total)
+        out = np.full((len(jobs), len(room)), -1)
+        if not in_order(room, jobs, last, need, self.levels, self.first, self.policy.admission, out):
             return None
-        return {int(j): row for j, row in zip(jobs, plan, strict=True)}
+        return dict(zip(jobs.tolist(), out, strict=True))
 
     def slot(self) -> None:
         run = self.run
@@ -217,19 +216,19 @@ class ElasticFlowSession:
                 self.plan, self.made = better, run.now
         jobs, _, need = self._asked(self.due)
         rows, ahead = [self.plan[j] for j in jobs.tolist()], run.now - self.made
-        now = np.array([row[ahead] if ahead < len(row) else 0 for row in rows], dtype=np.int64)
-        widen(self.total - int(now.sum()), now, jobs, need, self.count, self.block, self.rate)
-        self._seat(jobs, now)
+        level = np.array([row[ahead] if ahead < len(row) else -1 for row in rows])
+        widen(self.total, level, jobs, need, self.levels, self.first)
+        self._seat(jobs[level >= 0], (self.first[jobs] + level)[level >= 0])
 
-    def _seat(self, jobs: Ints, blocks: Ints) -> None:
+    def _seat(self, jobs: Ints, levels: Ints) -> None:
         """The widest first, so that what is free of a machine is always a multiple of the block: everybody finds room."""
         run = self.run
         free = np.full(run.cluster.size, self.parts, dtype=np.int64)
         chosen = []
-        for j, block in zip(jobs.tolist(), blocks.tolist(), strict=True):
-            if block:
-                width, was = self.workers[j][block], run.before(j)
-                chosen.append((-block, was[:, WORKERS].sum() != width, j, width, was[:, MACHINE]))
+        widths, blocks = self.levels.workers[levels].tolist(), self.levels.parts[levels].tolist()
+        for j, width, block in zip(jobs.tolist(), widths, blocks, strict=True):
+            was = run.before(j)
+            chosen.append((-block, was[:, WORKERS].sum() != width, j, width, was[:, MACHINE]))
         for minus, other, j, width, hosts in sorted(chosen, key=lambda one: one[:3]):  # who can stay, before who moves
             each = min(-minus, self.parts)
             if other or (free[hosts] < each).any():  # the fullest that have room
@@ -251,83 +250,67 @@ class ElasticFlowSession:
         """Nothing: it has its share again, or not, when the next slot is planned."""
 
 
-@kernel
-def highest(free: int, top: int, block: Ints) -> int:
-    """The highest level up to `top` that fits; -1: none."""
-    while top >= 0 and block[top] > free:
-        top -= 1
-    return top
-
-
-@kernel
-def minimum_share(free: Ints, slots: int, need: float, levels: int, block: Ints, rate: Floats, out: Ints) -> int:
-    """Write the minimum satisfactory share, parts by slot, and return its sum; -1 if not even the highest level does it.
-
-    The lowest level that suffices, as late as possible; before that the level below it, until the work is done.
-    """
-    for q in range(levels):
-        done, first = 0.0, slots
-        while first > 0 and done < need:
-            first -= 1
-            level = highest(free[first], q, block)
-            done += rate[level] if level >= 0 else 0.0
-        if done < need:
-            continue
-        done, area = 0.0, 0
-        for t in range(slots):
-            level = highest(free[t], q if t >= first else q - 1, block) if done < need else -1
-            out[t] = block[level] if level >= 0 else 0
-            done += rate[level] if level >= 0 else 0.0
-            area += out[t]
-        return area
-    return -1
+@inner
+def _own(levels: Levels, first: Ints, j: int) -> Levels:
+    """Those of one job."""
+    a, b = first[j], first[j + 1]
+    return Levels(levels.workers[a:b], levels.size[a:b], levels.parts[a:b], levels.rate[a:b], levels.share[a:b])
 
 
 @kernel
 def in_order(
-    free: Ints, jobs: Ints, slots: Ints, need: Floats, levels: Ints, block: Ints, rate: Floats, strict: bool, plan: Ints
+    room: Ints, jobs: Ints, last: Ints, need: Floats, levels: Levels, first: Ints, strict: bool, out: Ints
 ) -> bool:
-    """Give each job in turn its minimum share of what is free; whether all find theirs.
+    """Give each job in turn its minimum share of what is free, its level by slot; whether all find theirs.
 
     One that can have none, for it is late or nobody is promised anything (not `strict`), has the most that is free.
     """
+    cells = np.empty((room.shape[0], 2), np.int64)
     for i in range(jobs.shape[0]):
-        j, row = jobs[i], plan[i]
-        if need[i] >= LONGEST or minimum_share(free, slots[i], need[i], levels[j], block[j], rate[j], row) < 0:
+        own = _own(levels, first, jobs[i])
+        n = 0
+        if need[i] < LONGEST:  # which allows for rounding, as `plan` does
+            n = plan(room, ZERO, last[i], own, need[i] / ENOUGH, cells, ZERO, ZERO, EARLY)
+        if n == 0:
             if strict and need[i] < LONGEST:
                 return False
-            for t in range(slots[i]):
-                level = highest(free[t], levels[j] - 1, block[j])
-                row[t] = block[j, level] if level >= 0 else 0
-        for t in range(slots[i]):
-            free[t] -= row[t]
+            for t in range(last[i] + 1):
+                level = widest_at(room, t, own, own.rate.shape[0] - 1, ZERO) if room[t, 0] > 0 else -1
+                if level >= 0:
+                    cells[n, 0], cells[n, 1] = t, level
+                    n += 1
+        book(room, cells[:n], own, TAKE)
+        for c in range(n):
+            out[i, cells[c, 0]] = cells[c, 1]
     return True
 
 
 @kernel
-def widen(free: int, now: Ints, jobs: Ints, need: Floats, levels: Ints, block: Ints, rate: Floats) -> None:
-    """Give what is free in this slot a level at a time: to those who have nothing now; then where it costs least.
+def widen(free: int, level: Ints, jobs: Ints, need: Floats, levels: Levels, first: Ints) -> None:
+    """Give what is left of a slot's `free` parts a level at a time: to those who have none; then where it costs least.
 
     The cost, for each part added, is the part-slots that the job then takes more in all, at its speed per part so far.
     """
+    for i in range(jobs.shape[0]):
+        free -= levels.parts[first[jobs[i]] + level[i]] if level[i] >= 0 else 0
     while free > 0:
-        best, least = -1, np.inf
+        best, least, taken = -1, np.inf, 0
         for i in range(jobs.shape[0]):
-            j = jobs[i]
-            level = highest(now[i], levels[j] - 1, block[j])
-            if level + 1 == levels[j] or block[j, level + 1] - now[i] > free:
+            at = first[jobs[i]] + level[i]
+            if at + 1 == first[jobs[i] + 1]:
+                continue
+            more = levels.parts[at + 1] - (levels.parts[at] if level[i] >= 0 else 0)
+            if more > free:
                 continue
             cost = -LONGEST
-            if level >= 0:
-                if rate[j, level] >= need[i]:  # done in this slot without it
+            if level[i] >= 0:
+                if levels.rate[at] >= need[i]:  # done in this slot without it
                     continue
-                gain = (rate[j, level + 1] - rate[j, level]) / (block[j, level + 1] - block[j, level])
-                cost = 1.0 - gain * block[j, level] / rate[j, level]
+                gain = (levels.rate[at + 1] - levels.rate[at]) / more
+                cost = 1.0 - gain * levels.parts[at] / levels.rate[at]
             if cost < least:
-                best, least = i, cost
+                best, least, taken = i, cost, more
         if best < 0:
             return
-        row = block[jobs[best]]
-        more = row[highest(now[best], levels[jobs[best]] - 1, row) + 1]
-        free -= more - now[best]
-        now[best] = more
+        level[best] += 1
+        free -= taken
