@@ -18,7 +18,7 @@ from equipoise.place.scene import read_cluster, read_jobs, read_scene, skipped_l
 from equipoise.place.schedule import read_schedule, verify_files
 from equipoise.place.spec import AUTO, OWN, BoundSpec, SceneSpec
 from equipoise.place.traces._rows import format_of
-from equipoise.place.verify import claims as claims_of
+from equipoise.place.verify_promises import claims as claims_of
 
 
 def bound_of(spec: BoundSpec) -> Document:
@@ -122,7 +122,7 @@ def verify_schedule(
         truly = np.array([-1 if last is None else last for last in ends], dtype=np.int64)
         blocked = () if kept is None else kept.on(machines, end)
         lost = _lost(beside / "lost.csv", schedule.stem, workload, machines)
-        certificate = Certificate((*certificate, *claims_of(workload, found.schedule, truly, end, told, blocked, lost)))
+        certificate = Certificate((*certificate, *claims_of(workload, found.schedule, truly, told, blocked, lost)))
     config = {"schedule": str(schedule), "jobs": str(jobs_file), "cluster": str(cluster_file), "end": end}
     config["calendar"] = None if calendar_file is None else str(calendar_file)
     config["claims"] = None if claims_file is None else str(claims_file)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from equipoise.place.durations import Durations
 
 SIGMOID, DEADLINE, LINEAR, UNSTATED = 0, 1, 2, 3
+JOB, SLOT, MACHINE, WORKERS, SERVERS = range(5)  # columns of a schedule
 MOST_WORTH = 1e12  # a worth or a time beyond this is a slip
 
 
@@ -411,8 +412,8 @@ class Workload(Sequence[Job]):
     def held(self, schedule: Int32s, resources: Sequence[str], dtype: DTypeLike = float) -> NDArray[Any]:
         """Milli-units that each row (job, slot, machine, workers, servers) of a schedule holds, by resource."""
         demands = [[[part.get(r, 0) for r in resources] for part in (job.worker, job.server or {})] for job in self]
-        each = np.array(demands, dtype=dtype).reshape(-1, 2, len(resources))[schedule[:, 0]]
-        return np.asarray(each[:, 0] * schedule[:, [3]] + each[:, 1] * schedule[:, [4]])
+        each = np.array(demands, dtype=dtype).reshape(-1, 2, len(resources))[schedule[:, JOB]]
+        return np.asarray(each[:, 0] * schedule[:, [WORKERS]] + each[:, 1] * schedule[:, [SERVERS]])
 
     def between(self, first: int, last: int) -> Workload:
         """Jobs that arrive in slots first..last-1, with slot 0 moved to `first`, and its calendar time where known."""

@@ -23,8 +23,9 @@ from equipoise.kernels import Int32s, Ints
 from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
 from equipoise.place.files import reading
-from equipoise.place.job import Job, Workload
-from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS, measure, named
+from equipoise.place.job import JOB, MACHINE, SERVERS, SLOT, WORKERS, Job, Workload
+from equipoise.place.verify import measure
+from equipoise.place.verify_promises import named
 from equipoise.units import MILLI
 
 if TYPE_CHECKING:

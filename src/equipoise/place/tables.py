@@ -18,9 +18,8 @@ from equipoise.kernels import Floats, Int32s
 from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
 from equipoise.place.files import BANDWIDTHS, flat, grouped, read_cluster, read_jobs
-from equipoise.place.job import Workload
+from equipoise.place.job import JOB, MACHINE, SERVERS, SLOT, WORKERS, Workload
 from equipoise.place.job_spec import HOUR, KINDS, Values, job_from, machine_from, plain_job, plain_machine
-from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS
 
 if TYPE_CHECKING:
     from equipoise.place.simulate import Result
