@@ -55,10 +55,7 @@ def new_hull(widest: int, domains: int = 1) -> Hull:
 
 
 def new_pool() -> Pool:
-    n = SEGMENTS
-    return Pool(
-        np.empty(n), np.empty(n), np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
-    )
+    return Pool(*np.empty((3, SEGMENTS)), *np.empty((3, SEGMENTS), np.int32))
 
 
 def new_choice(window: int) -> SlotChoice:

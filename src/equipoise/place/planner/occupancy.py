@@ -45,31 +45,14 @@ class Occupancy(NamedTuple):
 
 def new_occupancy(cluster: Cluster, window: int, growth: Floats, base: Floats) -> Occupancy:
     """Nothing taken in `window` slots ahead; memory is taken as it is touched. `base` has one row per slot."""
-    machines, types, resources = cluster.size, len(cluster.machines), len(cluster.resources)
-    groups = machines + types + 1
-    by_machine, by_group = (window, machines), (window, groups)
-    occupancy = Occupancy(
-        cluster.capacity,
-        cluster.type_of,
-        np.asarray(growth, float),
-        np.array(base, float),
-        np.zeros(by_machine, np.int32),
-        np.zeros(by_machine, np.int32),
-        np.zeros(by_machine, np.int32),
-        np.zeros(by_group, np.int32),
-        np.zeros(by_group, np.int32),
-        np.zeros(by_group, np.int32),
-        np.zeros((*by_group, resources), np.int64),
-        np.zeros((*by_group, resources)),
-        np.zeros(by_group, np.int32),
-        np.zeros(by_group, np.int32),
-        np.zeros(by_group, np.int32),
-        np.full((window, BUCKETS), NONE, np.int32),
-        np.zeros(by_group, np.int32),
-        np.zeros(window, np.int32),
-        np.zeros(window, np.int32),
-        np.zeros(window, np.int32),
-    )
+    machines, resources = cluster.size, len(cluster.resources)
+    groups = machines + len(cluster.machines) + 1
+    fixed = cluster.capacity, cluster.type_of, np.asarray(growth, float), np.array(base, float)
+    by_machine = np.zeros((3, window, machines), np.int32)
+    first, members, kind, *chain, spare = np.zeros((7, window, groups), np.int32)
+    used, factor = np.zeros((window, groups, resources), np.int64), np.zeros((window, groups, resources))
+    top, counts = np.full((window, BUCKETS), NONE, np.int32), np.zeros((3, window), np.int32)
+    occupancy = Occupancy._make((*fixed, *by_machine, first, members, kind, used, factor, *chain, top, spare, *counts))
     for row in range(window):
         clear(occupancy, row)
     return occupancy

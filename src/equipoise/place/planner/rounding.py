@@ -61,7 +61,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Offer:
-    """One way to run a job in one slot: samples, cost, and its cells (slot, machine, workers, servers)."""
+    """One way to run a job in one slot: samples, cost, and its cells (machine, workers, servers)."""
 
     rate: float
     cost: float
@@ -209,11 +209,8 @@ class Rounding:
 
     def _without_idle_servers(self, counts: Ints) -> Ints:
         """Servers beyond ceil(w / gamma), the last machines' first, are left out."""
-        spare = int(counts[1].sum()) - servers_for(int(counts[0].sum()), self._arrays.per_server)
-        for h in range(counts.shape[1] - 1, -1, -1):
-            fewer = min(spare, int(counts[1, h]))
-            counts[1, h] -= fewer
-            spare -= fewer
+        needed = servers_for(int(counts[0].sum()), self._arrays.per_server)
+        counts[1] = np.diff(np.minimum(counts[1].cumsum(), needed), prepend=0)
         return counts
 
 
@@ -251,8 +248,7 @@ class RoundingPlanner(Planner):
         before: Int32s = NO_CELLS,
     ) -> tuple[bool, Plan | None]:
         """As `Planner.plan`, by the same hull fill; a restart is charged to every slot."""
-        if arrays.widest > self._widest:
-            self._room(2 * arrays.widest)
+        self._room(arrays.widest)
         keep = 1.0 - min(1.0, arrays.restart)
         best, found, covered, improved = floor, None, False, start
         pool: list[Segment] = []
@@ -263,7 +259,7 @@ class RoundingPlanner(Planner):
                 break
             row = t % self.window
             if fresh >= 0 and self._alike(row, fresh % self.window):
-                offers[t] = [Offer(o.rate, o.cost, _moved(o.cells, t)) for o in offers[fresh]]
+                offers[t] = offers[fresh]
             else:
                 offers[t] = self.offers(arrays, keep, t)
                 fresh = t if self.occupancy.touched[row] == 0 else -1
@@ -285,7 +281,7 @@ class RoundingPlanner(Planner):
             cost = sum(o.cost for o in chosen.values())
             if value[max(chosen) - start] - cost > best:
                 best, improved = float(value[max(chosen) - start]) - cost, t
-                cells = np.concatenate([chosen[slot].cells for slot in sorted(chosen)])
+                cells = np.concatenate([np.insert(chosen[slot].cells, SLOT, slot, axis=1) for slot in sorted(chosen)])
                 found = Plan(cells, best, cost, best + cost)
         return covered, found
 
@@ -306,7 +302,7 @@ class RoundingPlanner(Planner):
         for w in range(1, arrays.widest + 1):
             if options.together[w] < math.inf:
                 machine = occupancy.first[row, options.of[options.holder[w]]]
-                cells = np.array([[t, machine, w, servers_for(w, arrays.per_server)]], np.int32)
+                cells = np.array([[machine, w, servers_for(w, arrays.per_server)]], np.int32)
                 out.append(Offer(keep * arrays.together[on, w], float(options.together[w]), cells))
         free, price_worker, price_server = self.priced(arrays, row)
         free[~arrays.within[on]] = 0
@@ -314,17 +310,19 @@ class RoundingPlanner(Planner):
         width, least = arrays.widest, 1 if arrays.per_server else 2
         while width >= least:
             cost, counts = self.rounding.place(width)
-            cells = NO_CELLS
+            cells = NO_CELLS[:, 1:]
             if counts is not None:
                 machines = np.flatnonzero(counts.any(axis=0))
-                cells = np.column_stack([np.full(len(machines), t), machines, *counts[:, machines]]).astype(np.int32)
+                cells = np.column_stack([machines, *counts[:, machines]]).astype(np.int32)
             elif cost < math.inf and options.spread[width] < math.inf:
                 self.counts.fallbacks += 1
-                cells = self._greedy(arrays, width, t, on)
+                room = self._cells(arrays, 1, NO_CELLS)
+                cells = room[: pack_slot(occupancy, t, arrays, 2 * on + SPREAD, width, room, 0, 0, options), 1:]
             if len(cells):
-                workers = int(cells[:, 2].sum())
-                rate = arrays.together[on, workers] if len(cells) == 1 else arrays.apart[on, workers]
-                paid = float(cells[:, 2] @ price_worker[cells[:, 1]] + cells[:, 3] @ price_server[cells[:, 1]])
+                machines, workers, servers = cells.T
+                wide = int(workers.sum())
+                rate = arrays.together[on, wide] if len(cells) == 1 else arrays.apart[on, wide]
+                paid = float(workers @ price_worker[machines] + servers @ price_server[machines])
                 out.append(Offer(keep * rate, paid, cells))
             width //= 2
         return out
@@ -334,10 +332,6 @@ class RoundingPlanner(Planner):
         occupancy, capacity = self.occupancy, self.cluster.capacity[self.cluster.type_of]
         price = occupancy.base[row] * occupancy.factor[row, occupancy.group[row]]
         return capacity - use(occupancy, row), price @ arrays.worker, price @ arrays.server
-
-    def _greedy(self, arrays: JobArrays, width: int, t: int, on: int) -> Int32s:
-        cells = np.empty((min(self.cluster.size, 2 * arrays.widest), 4), np.int32)
-        return cells[: pack_slot(self.occupancy, t, arrays, 2 * on + SPREAD, width, cells, 0, 0, self._options)].copy()
 
 
 @dataclass(frozen=True)
@@ -370,9 +364,3 @@ def hull_of(offers: list[Offer], slot: int) -> list[Segment]:
         Segment((b.cost - a.cost) / (b.rate - a.rate), b.rate - a.rate, b.cost - a.cost, slot, b)
         for a, b in pairwise(hull)
     ]
-
-
-def _moved(cells: Int32s, t: int) -> Int32s:
-    cells = cells.copy()
-    cells[:, SLOT] = t
-    return cells
