@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from equipoise.errors import InputError, said_of
+from equipoise.errors import InputError, refuse_if, said_of
 from equipoise.kernels import Floats
 from equipoise.linear_program import model_of, run, solver_of
 from equipoise.place.bound_lp import Program, Window, apart, demands, fitting, pools_of, together, windows_of
@@ -65,11 +65,8 @@ def bound(
     if not windows:
         return Bound(0.0, "trivial", "optimal", np.zeros(len(workload)), seconds=time.perf_counter() - began)
     if exact:
-        if coarsen not in (None, 1):
-            raise InputError(
-                f"coarsen is {coarsen!r} with exact=True; the optimum has slots of one. Leave it out",
-                code="coarsen.exact",
-            )
+        why = f"coarsen is {coarsen!r} with exact=True; the optimum has slots of one. Leave it out"
+        refuse_if(coarsen not in (None, 1), why, code="coarsen.exact")
         utility, status, completion = optimum(cluster, workload, windows, time_limit)
         return Bound(utility, "milp", status, completion, seconds=time.perf_counter() - began)
     period = fitting(cluster, windows, coarsen)
@@ -141,12 +138,9 @@ def optimum(
     for w in windows:
         _refuse(w.job)
     integers = sum(len(w.worth) * (5 * cluster.size + 2) for w in windows)
-    if integers > MOST_INTEGERS:
-        raise InputError(
-            f"exact=True needs about {integers:,} whole numbers, over {MOST_INTEGERS:,}. "
-            "Give fewer jobs, machines or slots, or exact=False",
-            code="bound.size",
-        )
+    way_out = "Give fewer jobs, machines or slots, or exact=False"
+    why = f"exact=True needs about {integers:,} whole numbers, over {MOST_INTEGERS:,}. {way_out}"
+    refuse_if(integers > MOST_INTEGERS, why, code="bound.size")
     rows = ProgramRows(cluster, windows)
     row, column, value = (np.array(part) for part in zip(*rows.entries, strict=True))
     matrix = sparse.csc_matrix((value, (row, column)), shape=(len(rows.room), len(rows.cost)))
@@ -175,19 +169,16 @@ def optimum(
 
 def _refuse(job: Job) -> None:
     """What the integer program does not model."""
-    if job.inside < job.between:
-        raise InputError(
-            f"job {job.id!r} is faster between machines than inside one; exact=True assumes not. Use exact=False",
-            code="bound.between",
-        )
+    why = f"job {job.id!r} is faster between machines than inside one; exact=True assumes not. Use exact=False"
+    refuse_if(job.inside < job.between, why, code="bound.between")
     asked = [*job.worker.items(), *(job.server or {}).items()]
     beyond = {
         "states a table of rates": any(isinstance(speed, tuple) for speed in (job.speeds or {}).values()),
         "is slower across racks": job.across is not None and job.across < job.between,
         "asks for a part of a device": any(is_device(name) and amount % MILLI for name, amount in asked),
     }
-    for what in (what for what, has in beyond.items() if has):
-        raise InputError(f"job {job.id!r} {what}; exact=True does not model it. Use exact=False", code="bound.exact")
+    for what, has in beyond.items():
+        refuse_if(has, f"job {job.id!r} {what}; exact=True does not model it. Use exact=False", code="bound.exact")
 
 
 class ProgramRows:

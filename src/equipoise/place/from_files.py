@@ -173,9 +173,8 @@ def _claimed(path: Path, schedule: str) -> dict[str, Row]:
             if slot is not None and not (isinstance(slot, int) and slot >= 0):
                 raise InputError(f"{path}: {name} of job {row['job']} is {slot!r}; expected a slot, or nothing")
         if not isinstance(row.get("utility") or 0.0, int | float):
-            raise InputError(
-                f"{path}: utility of job {row['job']} is {row['utility']!r}; expected a number, or nothing"
-            )
+            value = row["utility"]
+            raise InputError(f"{path}: utility of job {row['job']} is {value!r}; expected a number, or nothing")
         found[str(row["job"])] = row
     if not found:
         raise InputError(f"{path}: says nothing of {schedule}; expected rows job,finish")

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from equipoise.errors import InputError, unknown_name
+from equipoise.errors import refuse_if, unknown_name
 from equipoise.kernels import Floats, Int32s, Ints
 from equipoise.linear_program import model_of, run, solver_of
 from equipoise.place.cluster import Cluster
@@ -155,10 +155,9 @@ class Rounding:
     counts: Counts = field(default_factory=Counts)
 
     def __post_init__(self) -> None:
-        if self.delta is not None and not 0.0 < self.delta < 1.0:
-            raise InputError(
-                f"Rounding: delta is {self.delta!r}; expected a number between 0 and 1, or None", code="rounding.delta"
-            )
+        wrong = self.delta is not None and not 0.0 < self.delta < 1.0
+        why = f"Rounding: delta is {self.delta!r}; expected a number between 0 and 1, or None"
+        refuse_if(wrong, why, code="rounding.delta")
         if self.favour not in FAVOURS:
             raise unknown_name("favour", str(self.favour), FAVOURS)
         self.random = np.random.default_rng([self.seed, 11])
