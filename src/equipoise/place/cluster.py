@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +88,12 @@ class Cluster:
     @cached_property
     def size(self) -> int:
         """How many machines."""
-        return sum(m.count for m in self.machines)
+        return int(self.counts.sum())
 
     @cached_property
     def type_of(self) -> NDArray[np.int32]:
         """The entry (index into `machines`) of every machine id."""
-        return np.repeat(np.arange(len(self.machines), dtype=np.int32), [m.count for m in self.machines])
+        return np.repeat(np.arange(len(self.machines), dtype=np.int32), self.counts)
 
     @cached_property
     def types(self) -> tuple[str, ...]:
@@ -129,8 +130,7 @@ class Cluster:
     def machine_racks(self) -> NDArray[np.int32]:
         """A number for the rack of every machine id; one for all where racks do not count."""
         racks = [m.rack if self.across is not None else "" for m in self.machines]
-        known = list(dict.fromkeys(racks))
-        return np.array([known.index(rack) for rack in racks], dtype=np.int32)[self.type_of]
+        return np.unique(racks, return_inverse=True)[1].astype(np.int32)[self.type_of]
 
     @cached_property
     def capacity(self) -> Ints:
@@ -150,16 +150,9 @@ class Cluster:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """A name for every machine id: the type's own, with a number where several have it."""
-        often: Counter[str] = Counter()
-        for m in self.machines:
-            often[m.name] += m.count
-        given: Counter[str] = Counter()
-        names = []
-        for m in self.machines:
-            for _ in range(m.count):
-                names.append(f"{m.name}-{given[m.name]}" if often[m.name] > 1 else m.name)
-                given[m.name] += 1
-        return tuple(names)
+        own = [m.name for m in self.machines for _ in range(m.count)]
+        often, numbers = Counter(own), defaultdict[str, Iterator[int]](count)
+        return tuple(f"{name}-{next(numbers[name])}" if often[name] > 1 else name for name in own)
 
     @cached_property
     def machine_ids(self) -> dict[str, int]:

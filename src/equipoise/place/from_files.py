@@ -62,12 +62,8 @@ def import_trace(spec: SceneSpec, out: Path, cluster_out: Path | None = None) ->
         files.write_cluster(cluster, cluster_out)
     result = {"format": kind, "jobs": len(jobs), "slot": jobs.slot, "last_arrival": max(job.arrival for job in jobs)}
     result["skipped"] = [{"line": row.line, "reason": row.reason} for row in jobs.skipped]
-    result |= {
-        "note": jobs.note,
-        "start": jobs.start,
-        "lines": skipped_lines(jobs) + slot_hint(spec, kind, jobs),
-        "out": str(out),
-    }
+    lines = skipped_lines(jobs) + slot_hint(spec, kind, jobs)
+    result |= {"note": jobs.note, "start": jobs.start, "lines": lines, "out": str(out)}
     result |= {} if cluster is None else {"cluster_out": str(cluster_out), "machines": cluster.size}
     return Document("place import", result, config=spec.plain())
 
@@ -118,8 +114,7 @@ def verify_schedule(
     found = verify_files(machines, workload, rows, end=end, finish=finish, calendar=kept)
     certificate = found.certificate
     if told is not None:
-        ends = (found.finish[job.id] for job in workload)
-        truly = np.array([-1 if last is None else last for last in ends], dtype=np.int64)
+        truly = np.array([-1 if last is None else last for last in found.finish.values()], dtype=np.int64)
         blocked = () if kept is None else kept.on(machines, end)
         lost = _lost(beside / "lost.csv", schedule.stem, workload, machines)
         certificate = Certificate((*certificate, *claims_of(workload, found.schedule, truly, told, blocked, lost)))
