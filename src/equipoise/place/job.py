@@ -394,9 +394,10 @@ class Workload(Sequence[Job]):
 
     def held(self, schedule: Int32s, resources: Sequence[str], dtype: DTypeLike = float) -> NDArray[Any]:
         """Milli-units that each row (job, slot, machine, workers, servers) of a schedule holds, by resource."""
-        demands = [[[part.get(r, 0) for r in resources] for part in (job.worker, job.server or {})] for job in self]
-        each = np.array(demands, dtype=dtype).reshape(-1, 2, len(resources))[schedule[:, JOB]]
-        return np.asarray(each[:, 0] * schedule[:, [WORKERS]] + each[:, 1] * schedule[:, [SERVERS]])
+        worker = np.column_stack([np.array([job.worker.get(r, 0) for job in self], dtype) for r in resources])
+        server = np.column_stack([np.array([(job.server or {}).get(r, 0) for job in self], dtype) for r in resources])
+        own = schedule[:, JOB]
+        return np.asarray(worker[own] * schedule[:, [WORKERS]] + server[own] * schedule[:, [SERVERS]])
 
     def between(self, first: int, last: int) -> Workload:
         """Jobs that arrive in slots first..last-1, with slot 0 moved to `first`, and its calendar time where known."""

@@ -282,10 +282,10 @@ def _room(seen: _Seen, slot: Ints, machine: Ints) -> Ints:
 def _devices(seen: _Seen) -> list[Check]:
     """Where workers ask for a part of a device: whether each fits on one, machine by machine, by packing the true parts."""
     cluster, rows, checks = seen.cluster, seen.rows, []
-    for r, name in enumerate(cluster.resources):
+    for name in filter(is_device, cluster.resources):
         parts = [(job.worker.get(name, 0), (job.server or {}).get(name, 0)) for job in seen.jobs]
         shared = np.array([any(part % MILLI for part in both) for both in parts], dtype=bool)
-        if not is_device(name) or not shared.any():
+        if not shared.any():
             continue
         place = rows[:, SLOT].astype(np.int64) * cluster.size + rows[:, MACHINE]
         mine = np.isin(place, place[shared[rows[:, JOB]]])
@@ -293,7 +293,7 @@ def _devices(seen: _Seen) -> list[Check]:
         for at, (j, _, _, workers, servers) in zip(place[mine].tolist(), rows[mine].tolist(), strict=True):
             held[at] += [parts[j][0]] * workers + [parts[j][1]] * servers
         slots, machines = np.divmod(np.array(list(held), dtype=np.int64), cluster.size)
-        rooms = _room(seen, slots, machines)[:, r].tolist()
+        rooms = _room(seen, slots, machines)[:, cluster.resources.index(name)].tolist()
         asked = [tuple(sorted(filter(None, some), reverse=True)) for some in held.values()]
         fits = {key: on_devices(*key) for key in {*zip(rooms, asked, strict=True)}}
         wrong = [k for k, key in enumerate(zip(rooms, asked, strict=True)) if not fits[key]]
