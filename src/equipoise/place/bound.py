@@ -193,7 +193,11 @@ class ProgramRows:
         self.cluster, self.size = cluster, cluster.size
         # By slot, machine and resource: columns, and the milli-units they take.
         self.used: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
-        self.completing = [self._completions(w) for w in windows]
+        # The column y of every slot that each job may complete in.
+        self.completing = [
+            {w.job.arrival + d: self._column(1.0, cost=float(w.worth[d])) for d in range(w.earliest, len(w.worth))}
+            for w in windows
+        ]
         for w, completing in zip(windows, self.completing, strict=True):
             self._job(w, completing)
         for (_, h, r), taken in self.used.items():
@@ -210,11 +214,6 @@ class ProgramRows:
     def _row(self, entries: list[tuple[int, float]], room: float) -> None:
         self.entries += [(len(self.room), column, value) for column, value in entries]
         self.room.append(room)
-
-    def _completions(self, w: Window) -> dict[int, int]:
-        """The column y of every slot the job may complete in."""
-        a = w.job.arrival
-        return {a + d: self._column(1.0, cost=float(w.worth[d])) for d in range(w.earliest, len(w.worth))}
 
     def _job(self, w: Window, completing: dict[int, int]) -> None:
         job, demand = w.job, demands(self.cluster, w.job)

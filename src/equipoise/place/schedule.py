@@ -177,12 +177,12 @@ def _coded(rows: ScheduleRows, column: int, given: tuple[str, ...], known: Mappi
 
 
 def _refuse_twice(rows: ScheduleRows, table: Int32s) -> None:
-    order = np.lexsort((rows.lines, table[:, MACHINE], table[:, SLOT], table[:, JOB]))
+    order = np.lexsort((table[:, MACHINE], table[:, SLOT], table[:, JOB]))  # of equal rows the earlier line first
     ordered = table[order][:, [JOB, SLOT, MACHINE]]
     again = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
     if len(again):
-        k = min(again, key=lambda i: int(rows.lines[order[i + 1]]))
-        first, line = int(rows.lines[order[k]]), int(rows.lines[order[k + 1]])
+        k = again[order[again + 1].argmin()]
+        first, line = rows.lines[order[k : k + 2]].tolist()
         why = f"the same job, slot and machine as line {first}; expected one row for each"
         raise _wrong(rows.source, line, why, "schedule.twice")
 

@@ -168,16 +168,13 @@ class _Seen:
 
     def _asked(self, rate: Callable[[Job, int, int, str], float]) -> Floats:
         """A function of job, width, locality and type for every job-slot; nothing over several types."""
-        types, wide = self.cluster.types, int(self.width.max(initial=0)) + 1
-        own = self.cluster.machine_types[self.rows[:, MACHINE]]
+        types, own = self.cluster.types, self.cluster.machine_types[self.rows[:, MACHINE]]
         locality = np.where(self.together, ONE_MACHINE, np.where(self.racks, RACKS, ONE_RACK))
-        keys, which = np.unique(
-            ((self.job * wide + self.width) * 3 + locality) * len(types) + own[self.start], return_inverse=True
-        )
-        rates = np.empty(len(keys))
-        for k, one in enumerate(keys.tolist()):
-            key, on = divmod(one, len(types))
-            rates[k] = rate(self.jobs[key // 3 // wide], key // 3 % wide, key % 3, types[on])
+        shape = len(self.jobs), int(self.width.max(initial=0)) + 1, 3, len(types)
+        keys = np.ravel_multi_index((self.job, self.width, locality, own[self.start]), shape)
+        keys, which = np.unique(keys, return_inverse=True)
+        asked = zip(*(part.tolist() for part in np.unravel_index(keys, shape)), strict=True)
+        rates = np.array([rate(self.jobs[j], width, at, types[on]) for j, width, at, on in asked])
         return np.asarray(np.where(self._alike(own), rates[which.reshape(-1)], 0.0))
 
     @cached_property

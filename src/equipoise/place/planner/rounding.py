@@ -173,7 +173,12 @@ class Rounding:
         if not len(good):
             return cost, None
         self.counts.rounded += 1
-        return cost, self._without_idle_servers(drawn[good[0]])
+        workers, servers = chosen = drawn[good[0]]
+        needed = servers_for(int(workers.sum()), self._arrays.per_server)
+        servers[:] = np.diff(
+            np.minimum(servers.cumsum(), needed), prepend=0
+        )  # none idle: the last machines' are left out
+        return cost, chosen
 
     def _feasible(self, drawn: Ints, width: int) -> NDArray[np.bool_]:
         """Which draws hold every capacity, have `width` workers or more but not over F, and servers enough for them."""
@@ -182,12 +187,6 @@ class Rounding:
         taken = drawn[:, 0, :, None] * arrays.worker + drawn[:, 1, :, None] * arrays.server
         fits = (taken <= self._free).all(axis=(1, 2)) & (workers >= width) & (workers <= arrays.widest)
         return np.asarray(fits & (servers * arrays.per_server >= workers) if arrays.per_server else fits)
-
-    def _without_idle_servers(self, counts: Ints) -> Ints:
-        """Servers beyond ceil(w / gamma), the last machines' first, are left out."""
-        needed = servers_for(int(counts[0].sum()), self._arrays.per_server)
-        counts[1] = np.diff(np.minimum(counts[1].cumsum(), needed), prepend=0)
-        return counts
 
 
 class RoundingPlanner(Planner):
