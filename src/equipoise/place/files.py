@@ -115,8 +115,8 @@ def opened(path: Path, many: str, *, text: str | None = None, single: bool = Fal
         if ending == ".csv":
             file = _from_csv(path, text, many)
         else:
-            read = _from_yaml if ending == ".yaml" else _from_json
-            file = _document(path, many, single, *read(path, text, many))
+            found = _from_yaml(path, text, many, single) if ending == ".yaml" else _from_json(path, text, many)
+            file = _document(path, many, single, *found)
     except RecursionError:
         raise refused(path, f"nested too deeply; expected a list of {many}") from None
     if not file.entries:
@@ -190,7 +190,7 @@ def _from_json(path: Path, text: str, many: str) -> tuple[str, Values, Entries]:
     return "top", top, [(f"entry {k} of {many}", values) for k, values in enumerate(found, 1)]
 
 
-def _from_yaml(path: Path, text: str, many: str) -> tuple[str, Values, Entries]:
+def _from_yaml(path: Path, text: str, many: str, single: bool) -> tuple[str, Values, Entries]:
     """Only composed, never constructed: a tag cannot run anything, and every node knows its line."""
     import yaml
 
@@ -216,7 +216,7 @@ def _from_yaml(path: Path, text: str, many: str) -> tuple[str, Values, Entries]:
     except yaml.YAMLError as error:
         raise refused(path, f"not YAML ({error}); correct it") from None
     if root is None:
-        raise refused(path, f"empty; expected a list under `{many}:`")
+        raise refused(path, f"empty; expected a list under `{many}:`{', or one of them' if single else ''}")
 
     def spot(node: yaml.Node) -> str:
         return f"line {node.start_mark.line + 1}"

@@ -209,8 +209,8 @@ class Job:
                 self.__dict__[name] = int(value)
             elif not 0 <= value <= AMOUNTS[name] or (value == 0 and name not in MAY_BE_ZERO):
                 wanted = "a number of zero or more" if name in MAY_BE_ZERO else "a positive number"
-                why = f"{name} is {value!r}; expected {wanted}, at most {AMOUNTS[name]:g}"
-                raise InputError(why, code="number.range")
+                most = f", at most {AMOUNTS[name]:g}" if math.isfinite(AMOUNTS[name]) else ""
+                raise InputError(f"{name} is {value!r}; expected {wanted}{most}", code="number.range")
         if (self.across or 0.0) > self.between:
             raise InputError(f"across is {self.across!r}; expected at most between", code="number.range")
         if not isinstance(self.utility, Utility):
