@@ -206,7 +206,7 @@ class Job:
                 if not COUNTS[name] <= value <= MOST or value != int(value):
                     why = f"{name} is {value!r}; expected a whole number of {COUNTS[name]} or more"
                     raise InputError(why, code="number.whole")
-                self.__dict__[name] = int(value)
+                object.__setattr__(self, name, int(value))
             elif not 0 <= value <= AMOUNTS[name] or (value == 0 and name not in MAY_BE_ZERO):
                 wanted = "a number of zero or more" if name in MAY_BE_ZERO else "a positive number"
                 most = f", at most {AMOUNTS[name]:g}" if math.isfinite(AMOUNTS[name]) else ""
@@ -221,7 +221,9 @@ class Job:
         if not any(worker.values()):
             raise InputError("a worker asks for nothing; expected some of at least one resource", code="job.empty")
         speeds = None if self.speeds is None else _speeds(self.speeds)
-        self.__dict__.update(id=str(self.id), user=str(self.user), worker=worker, server=server, speeds=speeds)
+        held = {"id": str(self.id), "user": str(self.user), "worker": worker, "server": server, "speeds": speeds}
+        for name, value in held.items():  # not by __dict__: a job whose dict was asked for is slower and larger
+            object.__setattr__(self, name, value)
 
     def but(self, **changes: Any) -> Job:
         """The same job with some fields changed. Demands already in milli-units are kept as they are."""
