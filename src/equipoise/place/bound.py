@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from equipoise.errors import InputError, said_of
+from equipoise.errors import InputError, refuse_if, said_of
 from equipoise.kernels import Floats
 from equipoise.linear_program import model_of, run, solver_of
 from equipoise.place.bound_lp import Program, Window, apart, demands, fitting, pools_of, together, windows_of
@@ -65,11 +65,8 @@ def bound(
     if not windows:
         return Bound(0.0, "trivial", "optimal", np.zeros(len(workload)), seconds=time.perf_counter() - began)
     if exact:
-        if coarsen not in (None, 1):
-            raise InputError(
-                f"coarsen is {coarsen!r} with exact=True; the optimum has slots of one. Leave it out",
-                code="coarsen.exact",
-            )
+        why = f"coarsen is {coarsen!r} with exact=True; the optimum has slots of one. Leave it out"
+        refuse_if(coarsen not in (None, 1), why, code="coarsen.exact")
         utility, status, completion = optimum(cluster, workload, windows, time_limit)
         return Bound(utility, "milp", status, completion, seconds=time.perf_counter() - began)
     period = fitting(cluster, windows, coarsen)
@@ -96,6 +93,9 @@ def bound(
 # A server too many only costs, so s = ceil(w / gamma) at an optimum.
 
 MOST_INTEGERS = 20_000
+Mode = tuple[
+    list[int], int, int
+]  # the columns of its workers by machine, the binary that allows it, the type of machines
 
 
 def optimum(
@@ -107,12 +107,9 @@ def optimum(
     for w in windows:
         _refuse(w.job)
     integers = sum(len(w.worth) * (5 * cluster.size + 2) for w in windows)
-    if integers > MOST_INTEGERS:
-        raise InputError(
-            f"exact=True needs about {integers:,} whole numbers, over {MOST_INTEGERS:,}. "
-            "Give fewer jobs, machines or slots, or exact=False",
-            code="bound.size",
-        )
+    way_out = "Give fewer jobs, machines or slots, or exact=False"
+    why = f"exact=True needs about {integers:,} whole numbers, over {MOST_INTEGERS:,}. {way_out}"
+    refuse_if(integers > MOST_INTEGERS, why, code="bound.size")
     rows = ProgramRows(cluster, windows)
     row, column, value = (np.array(part) for part in zip(*rows.entries, strict=True))
     matrix = sparse.csc_matrix((value, (row, column)), shape=(len(rows.room), len(rows.cost)))
@@ -141,19 +138,16 @@ def optimum(
 
 def _refuse(job: Job) -> None:
     """What the integer program does not model."""
-    if job.inside < job.between:
-        raise InputError(
-            f"job {job.id!r} is faster between machines than inside one; exact=True assumes not. Use exact=False",
-            code="bound.between",
-        )
+    why = f"job {job.id!r} is faster between machines than inside one; exact=True assumes not. Use exact=False"
+    refuse_if(job.inside < job.between, why, code="bound.between")
     asked = [*job.worker.items(), *(job.server or {}).items()]
     beyond = {
         "states a table of rates": any(isinstance(speed, tuple) for speed in (job.speeds or {}).values()),
         "is slower across racks": job.across is not None and job.across < job.between,
         "asks for a part of a device": any(is_device(name) and amount % MILLI for name, amount in asked),
     }
-    for what in (what for what, has in beyond.items() if has):
-        raise InputError(f"job {job.id!r} {what}; exact=True does not model it. Use exact=False", code="bound.exact")
+    for what, has in beyond.items():
+        refuse_if(has, f"job {job.id!r} {what}; exact=True does not model it. Use exact=False", code="bound.exact")
 
 
 class ProgramRows:
@@ -168,7 +162,11 @@ class ProgramRows:
         self.cluster, self.size = cluster, cluster.size
         # By slot, machine and resource: columns, and the milli-units they take.
         self.used: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
-        self.completing = [self._completions(w) for w in windows]
+        # The column y of every slot that each job may complete in.
+        self.completing = [
+            {w.job.arrival + d: self._column(1.0, cost=float(w.worth[d])) for d in range(w.earliest, len(w.worth))}
+            for w in windows
+        ]
         for w, completing in zip(windows, self.completing, strict=True):
             self._job(w, completing)
         for (_, h, r), taken in self.used.items():
@@ -186,13 +184,8 @@ class ProgramRows:
         self.entries += [(len(self.room), column, value) for column, value in entries]
         self.room.append(room)
 
-    def _completions(self, w: Window) -> dict[int, int]:
-        """The column y of every slot the job may complete in."""
-        a = w.job.arrival
-        return {a + d: self._column(1.0, cost=float(w.worth[d])) for d in range(w.earliest, len(w.worth))}
-
     def _job(self, w: Window, completing: dict[int, int]) -> None:
-        job, worker_server = w.job, demands(self.cluster, w.job)
+        job, demand = w.job, demands(self.cluster, w.job)
         types = self.cluster.types
         taken = [job.takes(name) for name in types]
         inner = together(self.cluster, job) * np.array(taken)[self.cluster.entry_types]
@@ -204,71 +197,47 @@ class ProgramRows:
         if job.server is None and job.rate(2, together=True) <= job.rate(1, together=True):
             inner = np.minimum(inner, 1)
         self._row([(y, 1.0) for y in completing.values()], 1.0)
+        alone = [([h], most) for h, most in enumerate(inner[self.cluster.type_of].tolist()) if most]
+        own = self.cluster.machine_types
+        spread = [(np.flatnonzero(own == on).tolist(), most) for on, most in enumerate(outer.tolist()) if most]
         done: list[int] = []
         for t in range(job.arrival, w.end):
-            together_columns, apart_columns, modes = self._slot(job, t, worker_server, inner, outer)
-            self._row([(m, 1.0) for m in modes] + [(y, -1.0) for c, y in completing.items() if c >= t], 0.0)
+            inside, outside = ([self._mode(job, t, *one, demand) for one in some] for some in (alone, spread))
+            modes = [(allowed, 1.0) for _, allowed, _ in inside + outside]
+            self._row(modes + [(y, -1.0) for c, y in completing.items() if c >= t], 0.0)
             done.append(self._column(float("inf"), whole=False))
-            self._rate(w, done[-1], together_columns, apart_columns, int(max(inner.max(), outer.max())))
+            self._rate(w, done[-1], inside, outside, int(max(inner.max(), outer.max())))
             if t in completing:
                 finished = [(y, 1.0) for c, y in completing.items() if c <= t]
                 self._row(finished + [(e, -1.0) for e in done], 0.0)
 
-    def _slot(
-        self, job: Job, t: int, demand: tuple[list[int], list[int] | None], inner: np.ndarray, outer: np.ndarray
-    ) -> tuple[list[tuple[int, int, int]], list[tuple[list[int], int, int]], list[int]]:
-        """Columns of one slot: (workers, mode, type) on each machine that holds any; by type, workers apart and their mode;
-        all modes."""
-        kept, modes = [], []
-        gamma = job.workers_per_server
-        for h in range(self.size):
-            widest = int(inner[self.cluster.type_of[h]])
-            if widest:
-                m, workers = self._column(1.0), self._column(widest)
-                self._row([(workers, 1.0), (m, -float(widest))], 0.0)
-                self._take(t, h, workers, demand[0])
-                if demand[1] is not None:
-                    servers = self._column(job.servers(widest))
-                    self._row([(workers, 1.0), (servers, -float(gamma))], 0.0)
-                    self._take(t, h, servers, demand[1])
-                kept.append((workers, m, int(self.cluster.machine_types[h])))
-                modes.append(m)
-        apart = []
-        for on in np.flatnonzero(outer).tolist():
-            most, machines = int(outer[on]), np.flatnonzero(self.cluster.machine_types == on).tolist()
-            o = self._column(1.0)
-            spread, serving = [self._column(most) for _ in machines], []
-            for h, workers in zip(machines, spread, strict=True):
-                self._take(t, h, workers, demand[0])
-                if demand[1] is not None:
-                    serving.append(self._column(job.servers(most)))
-                    self._take(t, h, serving[-1], demand[1])
-            self._row([(v, 1.0) for v in spread] + [(o, -float(most))], 0.0)
-            if serving:
-                self._row([(v, 1.0) for v in spread] + [(x, -float(gamma)) for x in serving], 0.0)
-            apart.append((spread, o, on))
-            modes.append(o)
-        return kept, apart, modes
+    def _mode(
+        self, job: Job, t: int, machines: list[int], widest: int, demand: tuple[list[int], list[int] | None]
+    ) -> Mode:
+        """Up to `widest` workers over some machines in a slot, with servers enough."""
+        allowed = self._column(1.0)
+        workers = [self._column(widest) for _ in machines]
+        self._row([(v, 1.0) for v in workers] + [(allowed, -float(widest))], 0.0)
+        self._take(t, machines, workers, demand[0])
+        if demand[1] is not None:
+            servers = [self._column(job.servers(widest)) for _ in machines]
+            self._row([(v, 1.0) for v in workers] + [(x, -float(job.workers_per_server)) for x in servers], 0.0)
+            self._take(t, machines, servers, demand[1])
+        return workers, allowed, int(self.cluster.machine_types[machines[0]])
 
-    def _take(self, t: int, h: int, column: int, demand: Sequence[int]) -> None:
-        for r, amount in enumerate(demand):
-            if amount:
-                self.used.setdefault((t, h, r), []).append((column, amount))
+    def _take(self, t: int, machines: list[int], columns: list[int], demand: Sequence[int]) -> None:
+        for h, column in zip(machines, columns, strict=True):
+            for r, amount in enumerate(demand):
+                if amount:
+                    self.used.setdefault((t, h, r), []).append((column, amount))
 
-    def _rate(
-        self,
-        w: Window,
-        done: int,
-        kept: list[tuple[int, int, int]],
-        apart: list[tuple[list[int], int, int]],
-        widest: int,
-    ) -> None:
+    def _rate(self, w: Window, done: int, inside: list[Mode], outside: list[Mode], widest: int) -> None:
         """done <= slope * workers + level * mode, for the line through widths k and k + 1, of the one mode in use."""
         for k in [0] if w.job.server is not None else range(max(widest, 1)):
             entries = [(done, 1.0)]
-            for inside, columns in ((True, [([v], m, on) for v, m, on in kept]), (False, apart)):
-                for workers, mode, on in columns:
+            for near, modes in ((True, inside), (False, outside)):
+                for workers, allowed, on in modes:
                     name = self.cluster.types[on]
-                    low, high = (w.job.rate(n, together=inside, type=name) / w.need for n in (k, k + 1))
-                    entries += [(v, low - high) for v in workers] + [(mode, (high - low) * k - low)]
+                    low, high = (w.job.rate(n, together=near, type=name) / w.need for n in (k, k + 1))
+                    entries += [(v, low - high) for v in workers] + [(allowed, (high - low) * k - low)]
             self._row(entries, 0.0)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from equipoise.errors import InputError, whole_number
+from equipoise.errors import refuse_if, whole_number
 from equipoise.kernels import Floats, Ints
 from equipoise.linear_program import model_of, run, solver_of
 from equipoise.place.cluster import Cluster
@@ -62,10 +62,8 @@ def windows_of(cluster: Cluster, workload: Workload, slots: int | None, horizon:
     for name, value in (("slots", slots), ("horizon", horizon)):
         if value is not None:
             whole_number(value, name, code="slots.range")
-    if slots is None and horizon is None:
-        raise InputError(
-            "without an end every job completes some day; give slots=, horizon=, or both", code="slots.missing"
-        )
+    why = "without an end every job completes some day; give slots=, horizon=, or both"
+    refuse_if(slots is None and horizon is None, why, code="slots.missing")
     found = []
     for index, job in enumerate(workload):
         last = min(x for x in (slots, None if horizon is None else job.arrival + horizon) if x is not None)
@@ -201,12 +199,9 @@ def fitting(cluster: Cluster, windows: Sequence[Window], coarsen: int | None) ->
     longest = max(len(w.worth) for w in windows)
     while coarsen is None and period < longest and _entries(cluster, windows, period) > FITTING:
         period *= 2
-    if (entries := _entries(cluster, windows, period)) > MOST_ENTRIES:
-        raise InputError(
-            f"the program has about {entries:,} entries with coarsen={period}, over {MOST_ENTRIES:,}. "
-            "Give fewer jobs, a shorter horizon, or a larger coarsen",
-            code="bound.size",
-        )
+    entries, way_out = _entries(cluster, windows, period), "Give fewer jobs, a shorter horizon, or a larger coarsen"
+    why = f"the program has about {entries:,} entries with coarsen={period}, over {MOST_ENTRIES:,}. {way_out}"
+    refuse_if(entries > MOST_ENTRIES, why, code="bound.size")
     return period
 
 

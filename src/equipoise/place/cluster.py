@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise import units
-from equipoise.errors import InputError, unknown_name, whole_number
+from equipoise.errors import InputError, refuse_if, unknown_name, whole_number
 from equipoise.kernels import Bools, Floats, Ints
 from equipoise.units import MILLI
 
@@ -45,23 +46,14 @@ class Machine:
         self, capacity: Mapping[str, object], count: int = 1, name: str = "machine", type: str = "", rack: str = ""
     ) -> None:
         who, held = f"Machine {name!r}", capacity
-        if not isinstance(capacity, Mapping) or not capacity:
-            raise InputError(
-                f'{who}: capacity is {capacity!r}; expected resources, as {{"gpu": 8, "cpu": 64}}',
-                code="machine.capacity",
-            )
+        why = f'{who}: capacity is {capacity!r}; expected resources, as {{"gpu": 8, "cpu": 64}}'
+        refuse_if(not isinstance(capacity, Mapping) or not capacity, why, code="machine.capacity")
         whole_number(count, f"{who}: count", 1, MOST_MACHINES, code="machine.count")
         if not isinstance(capacity, units.Demand):
             held = units.Demand({str(r): units.resource(v, f"{who}: {r}") for r, v in capacity.items()})
-        if not any(held.values()):
-            raise InputError(
-                f"{who}: every capacity is zero; expected some of at least one resource", code="machine.capacity"
-            )
-        object.__setattr__(self, "capacity", held)
-        object.__setattr__(self, "count", count)
-        object.__setattr__(self, "name", str(name))
-        object.__setattr__(self, "type", str(type))
-        object.__setattr__(self, "rack", str(rack))
+        why = f"{who}: every capacity is zero; expected some of at least one resource"
+        refuse_if(not any(held.values()), why, code="machine.capacity")
+        self.__dict__.update(capacity=held, count=count, name=str(name), type=str(type), rack=str(rack))
 
 
 @dataclass(frozen=True)
@@ -74,22 +66,18 @@ class Cluster:
     across: float | None = None  # and between racks; None: as between machines
 
     def __post_init__(self) -> None:
-        machines = self.machines
-        if isinstance(machines, Machine):
-            machines = (machines,)
-        if not isinstance(machines, Sequence) or not machines or not all(isinstance(m, Machine) for m in machines):
-            raise InputError(
-                f"Cluster: machines is {self.machines!r}; expected one Machine or more", code="cluster.machines"
-            )
+        machines = (self.machines,) if isinstance(self.machines, Machine) else self.machines
+        good = isinstance(machines, Sequence) and machines and all(isinstance(m, Machine) for m in machines)
+        why = f"Cluster: machines is {self.machines!r}; expected one Machine or more"
+        refuse_if(not good, why, code="cluster.machines")
         object.__setattr__(self, "machines", tuple(machines))
         if sum(m.count for m in machines) > MOST_MACHINES:
             raise InputError(f"Cluster: more than {MOST_MACHINES:,} machines; that is a slip", code="machine.count")
         for name in ("inside", "between", "across") if self.across is not None else ("inside", "between"):
-            rate = units.bandwidth(getattr(self, name), f"Cluster: {name}")
-            if rate <= 0:
-                raise InputError(
-                    f"Cluster: {name} is {getattr(self, name)!r}; expected a positive bandwidth", code="bandwidth.range"
-                )
+            given = getattr(self, name)
+            rate = units.bandwidth(given, f"Cluster: {name}")
+            why = f"Cluster: {name} is {given!r}; expected a positive bandwidth"
+            refuse_if(rate <= 0, why, code="bandwidth.range")
             object.__setattr__(self, name, rate)
 
     @cached_property
@@ -100,12 +88,12 @@ class Cluster:
     @cached_property
     def size(self) -> int:
         """How many machines."""
-        return sum(m.count for m in self.machines)
+        return int(self.counts.sum())
 
     @cached_property
     def type_of(self) -> NDArray[np.int32]:
         """The entry (index into `machines`) of every machine id."""
-        return np.repeat(np.arange(len(self.machines), dtype=np.int32), [m.count for m in self.machines])
+        return np.repeat(np.arange(len(self.machines), dtype=np.int32), self.counts)
 
     @cached_property
     def types(self) -> tuple[str, ...]:
@@ -142,8 +130,7 @@ class Cluster:
     def machine_racks(self) -> NDArray[np.int32]:
         """A number for the rack of every machine id; one for all where racks do not count."""
         racks = [m.rack if self.across is not None else "" for m in self.machines]
-        known = list(dict.fromkeys(racks))
-        return np.array([known.index(rack) for rack in racks], dtype=np.int32)[self.type_of]
+        return np.unique(racks, return_inverse=True)[1].astype(np.int32)[self.type_of]
 
     @cached_property
     def capacity(self) -> Ints:
@@ -163,16 +150,9 @@ class Cluster:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """A name for every machine id: the type's own, with a number where several have it."""
-        often: Counter[str] = Counter()
-        for m in self.machines:
-            often[m.name] += m.count
-        given: Counter[str] = Counter()
-        names = []
-        for m in self.machines:
-            for _ in range(m.count):
-                names.append(f"{m.name}-{given[m.name]}" if often[m.name] > 1 else m.name)
-                given[m.name] += 1
-        return tuple(names)
+        own = [m.name for m in self.machines for _ in range(m.count)]
+        often, numbers = Counter(own), defaultdict[str, Iterator[int]](count)
+        return tuple(f"{name}-{next(numbers[name])}" if often[name] > 1 else name for name in own)
 
     @cached_property
     def machine_ids(self) -> dict[str, int]:
@@ -188,9 +168,8 @@ class Cluster:
         """A demand in milli-units as a row in the cluster's order of resources; a resource nobody has is refused."""
         for r, amount in wants.items():
             if r not in self.resources and amount:
-                raise InputError(
-                    f"{who}: unknown resource {r!r}; this cluster has {', '.join(self.resources)}", code="unknown"
-                )
+                known = ", ".join(self.resources)
+                raise InputError(f"{who}: unknown resource {r!r}; this cluster has {known}", code="unknown")
         return np.array([wants.get(r, 0) for r in self.resources], dtype=np.int64)
 
     def packed(self, demand: Ints) -> Ints:

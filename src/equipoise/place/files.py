@@ -41,6 +41,7 @@ AMOUNTS = {
     "machines": ("capacity", ("name", "count", *KINDS)),
     "windows": ("amount", WINDOW_FIELDS),
 }  # of what other columns are
+Entries = list[tuple[str, object]]  # where each stands, and what stands there
 YAML_KINDS = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "value", "merge")
 
 
@@ -114,7 +115,8 @@ def opened(path: Path, many: str, *, text: str | None = None, single: bool = Fal
         if ending == ".csv":
             file = _from_csv(path, text, many)
         else:
-            file = (_from_yaml if ending == ".yaml" else _from_json)(path, text, many, single)
+            found = _from_yaml(path, text, many, single) if ending == ".yaml" else _from_json(path, text, many)
+            file = _document(path, many, single, *found)
     except RecursionError:
         raise refused(path, f"nested too deeply; expected a list of {many}") from None
     if not file.entries:
@@ -122,11 +124,11 @@ def opened(path: Path, many: str, *, text: str | None = None, single: bool = Fal
     return file
 
 
-def _document(
-    path: Path, many: str, top: Values, entries: list[tuple[str, object]], where: str = "line 1"
-) -> EntryFile:
+def _document(path: Path, many: str, single: bool, where: str, top: Values, entries: Entries) -> EntryFile:
     """Check the top of a YAML or JSON file, and that every field is one value or a mapping of values."""
     with at(path, where):
+        if single and many not in top:
+            return EntryFile(path, where, {}, {}, [(where, _fields(top))], listed=False)
         known = {"jobs": ("slot", "defaults", "note", "start"), "machines": ("bandwidth",)}.get(many, ())
         refuse_unknown("field", top, (many, *known))
         settings = _fields({k: v for k, v in top.items() if k != many and v is not None})
@@ -173,7 +175,7 @@ def _pairs(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
     return out
 
 
-def _from_json(path: Path, text: str, many: str, single: bool) -> EntryFile:
+def _from_json(path: Path, text: str, many: str) -> tuple[str, Values, Entries]:
     try:
         top = json.loads(text, object_pairs_hook=_pairs)
     except json.JSONDecodeError as error:
@@ -182,16 +184,13 @@ def _from_json(path: Path, text: str, many: str, single: bool) -> EntryFile:
         raise refused(path, f"{error}") from None
     if not isinstance(top, dict):
         raise refused(path, f"{_named(top)}; expected a mapping with `{many}`")
-    if single and many not in top:
-        return EntryFile(path, "top", {}, {}, [("top", _fields(top))], listed=False)
     found = top.get(many, [])
     if not isinstance(found, list):
         raise refused(path, f"{many} is {_named(found)}; expected a list")
-    entries = [(f"entry {k} of {many}", values) for k, values in enumerate(found, 1)]
-    return _document(path, many, top, entries, "top")
+    return "top", top, [(f"entry {k} of {many}", values) for k, values in enumerate(found, 1)]
 
 
-def _from_yaml(path: Path, text: str, many: str, single: bool) -> EntryFile:
+def _from_yaml(path: Path, text: str, many: str, single: bool) -> tuple[str, Values, Entries]:
     """Only composed, never constructed: a tag cannot run anything, and every node knows its line."""
     import yaml
 
@@ -252,16 +251,13 @@ def _from_yaml(path: Path, text: str, many: str, single: bool) -> EntryFile:
     top = lower(root, 3)
     if not isinstance(top, dict):
         raise refused(path, f"{_named(top)}; expected a list under `{many}:`", "line 1")
-    if single and many not in top:
-        with at(path, "line 1"):
-            return EntryFile(path, "line 1", {}, {}, [("line 1", _fields(top))], listed=False)
-    entries: list[tuple[str, object]] = []
+    entries: Entries = []
     for name, node in root.value:
         if name.value == many:
             if not isinstance(node, yaml.SequenceNode):
                 refuse(node, f"{many} is {_named(top[many])}; expected a list")
             entries = [(spot(one), lower(one, 2)) for one in node.value]
-    return _document(path, many, top, entries)
+    return "line 1", top, entries
 
 
 def _from_csv(path: Path, text: str, many: str) -> EntryFile:

@@ -18,7 +18,7 @@ from equipoise.place.scene import read_cluster, read_jobs, read_scene, skipped_l
 from equipoise.place.schedule import read_schedule, verify_files
 from equipoise.place.spec import AUTO, OWN, BoundSpec, SceneSpec
 from equipoise.place.traces._rows import format_of
-from equipoise.place.verify import claims as claims_of
+from equipoise.place.verify_promises import claims as claims_of
 
 
 def bound_of(spec: BoundSpec) -> Document:
@@ -62,12 +62,8 @@ def import_trace(spec: SceneSpec, out: Path, cluster_out: Path | None = None) ->
         files.write_cluster(cluster, cluster_out)
     result = {"format": kind, "jobs": len(jobs), "slot": jobs.slot, "last_arrival": max(job.arrival for job in jobs)}
     result["skipped"] = [{"line": row.line, "reason": row.reason} for row in jobs.skipped]
-    result |= {
-        "note": jobs.note,
-        "start": jobs.start,
-        "lines": skipped_lines(jobs) + slot_hint(spec, kind, jobs),
-        "out": str(out),
-    }
+    lines = skipped_lines(jobs) + slot_hint(spec, kind, jobs)
+    result |= {"note": jobs.note, "start": jobs.start, "lines": lines, "out": str(out)}
     result |= {} if cluster is None else {"cluster_out": str(cluster_out), "machines": cluster.size}
     return Document("place import", result, config=spec.plain())
 
@@ -118,11 +114,10 @@ def verify_schedule(
     found = verify_files(machines, workload, rows, end=end, finish=finish, calendar=kept)
     certificate = found.certificate
     if told is not None:
-        ends = (found.finish[job.id] for job in workload)
-        truly = np.array([-1 if last is None else last for last in ends], dtype=np.int64)
+        truly = np.array([-1 if last is None else last for last in found.finish.values()], dtype=np.int64)
         blocked = () if kept is None else kept.on(machines, end)
         lost = _lost(beside / "lost.csv", schedule.stem, workload, machines)
-        certificate = Certificate((*certificate, *claims_of(workload, found.schedule, truly, end, told, blocked, lost)))
+        certificate = Certificate((*certificate, *claims_of(workload, found.schedule, truly, told, blocked, lost)))
     config = {"schedule": str(schedule), "jobs": str(jobs_file), "cluster": str(cluster_file), "end": end}
     config["calendar"] = None if calendar_file is None else str(calendar_file)
     config["claims"] = None if claims_file is None else str(claims_file)
@@ -173,9 +168,8 @@ def _claimed(path: Path, schedule: str) -> dict[str, Row]:
             if slot is not None and not (isinstance(slot, int) and slot >= 0):
                 raise InputError(f"{path}: {name} of job {row['job']} is {slot!r}; expected a slot, or nothing")
         if not isinstance(row.get("utility") or 0.0, int | float):
-            raise InputError(
-                f"{path}: utility of job {row['job']} is {row['utility']!r}; expected a number, or nothing"
-            )
+            value = row["utility"]
+            raise InputError(f"{path}: utility of job {row['job']} is {value!r}; expected a number, or nothing")
         found[str(row["job"])] = row
     if not found:
         raise InputError(f"{path}: says nothing of {schedule}; expected rows job,finish")

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from equipoise import units
 from equipoise._short import short
-from equipoise.errors import InputError, refuse_unknown, refuse_words, unknown_name
+from equipoise.errors import InputError, refuse_if, refuse_unknown, refuse_words, unknown_name
 from equipoise.kernels import Floats, Int32s, kernel
 from equipoise.units import Demand as Demand
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from equipoise.place.durations import Durations
 
 SIGMOID, DEADLINE, LINEAR, UNSTATED = 0, 1, 2, 3
+JOB, SLOT, MACHINE, WORKERS, SERVERS = range(5)  # columns of a schedule
 MOST_WORTH = 1e12  # a worth or a time beyond this is a slip
 
 
@@ -61,9 +62,8 @@ class Utility:
         for name, number in vars(self).items():
             if not 0.0 <= number <= MOST_WORTH or (name in self.positive and number == 0.0):
                 wanted = "a positive number" if name in self.positive else "zero or more"
-                raise InputError(
-                    f"{kind}: {name} is {number!r}; expected {wanted}, at most {MOST_WORTH:g}", code="number.range"
-                )
+                why = f"{name} is {number!r}; expected {wanted}, at most {MOST_WORTH:g}"
+                raise InputError(why, code="number.range", about=kind)
 
     @property
     def parameters(self) -> tuple[float, float, float]:
@@ -137,16 +137,17 @@ def utility(values: Mapping[str, Any]) -> Utility:
     given = {name: value for name, value in values.items() if name != "kind"}
     wanted = [field.name for field in fields(KINDS[kind])]  # type: ignore[arg-type]
     refuse_unknown(f"field of utility {kind}", given, wanted)
-    if missing := [name for name in wanted if name not in given]:
-        raise InputError(
-            f"utility {kind} has no {', no '.join(missing)}; expected {', '.join(wanted)}", code="utility.form"
-        )
+    missing = [name for name in wanted if name not in given]
+    why = f"utility {kind} has no {', no '.join(missing)}; expected {', '.join(wanted)}"
+    refuse_if(missing, why, code="utility.form")
     return KINDS[kind](**given)
 
 
 MOST, MOST_PRIORITY = 1e15, 1e6
 COUNTS = {"arrival": 0, "batch": 1, "workers_per_server": 1, "requested": 1, "most": 1}  # and the least of each
-AMOUNTS = ("work", "time_per_sample", "gradient", "inside", "between", "across", "restart", "actual", "priority")
+AMOUNTS = dict.fromkeys(("work", "time_per_sample", "gradient", "restart", "actual"), MOST)  # and the most of each
+AMOUNTS |= dict.fromkeys(("inside", "between", "across"), math.inf) | {"priority": MOST_PRIORITY}
+MAY_BE_ZERO = ("gradient", "restart")
 
 
 @dataclass(frozen=True)
@@ -203,32 +204,26 @@ class Job:
                 raise InputError(f"{name} is {value!r}; expected a number", code="number.form")
             if name in COUNTS:
                 if not COUNTS[name] <= value <= MOST or value != int(value):
-                    raise InputError(
-                        f"{name} is {value!r}; expected a whole number of {COUNTS[name]} or more", code="number.whole"
-                    )
+                    why = f"{name} is {value!r}; expected a whole number of {COUNTS[name]} or more"
+                    raise InputError(why, code="number.whole")
                 object.__setattr__(self, name, int(value))
-            elif name not in ("gradient", "restart") and not value > 0:
-                raise InputError(f"{name} is {value!r}; expected a positive number", code="number.range")
-            elif name not in ("inside", "between", "across") and not 0 <= value <= MOST:
-                raise InputError(f"{name} is {value!r}; expected a number from 0 to {MOST:g}", code="number.range")
-            elif name == "priority" and value > MOST_PRIORITY:
-                expected = f"a positive number, at most {MOST_PRIORITY:g}"
-                raise InputError(f"priority is {value!r}; expected {expected}", code="number.range")
+            elif not 0 <= value <= AMOUNTS[name] or (value == 0 and name not in MAY_BE_ZERO):
+                wanted = "a number of zero or more" if name in MAY_BE_ZERO else "a positive number"
+                most = f", at most {AMOUNTS[name]:g}" if math.isfinite(AMOUNTS[name]) else ""
+                raise InputError(f"{name} is {value!r}; expected {wanted}{most}", code="number.range")
         if (self.across or 0.0) > self.between:
             raise InputError(f"across is {self.across!r}; expected at most between", code="number.range")
         if not isinstance(self.utility, Utility):
-            raise InputError(
-                f"utility is {self.utility!r}; expected Sigmoid, Deadline, Linear or Unstated", code="job.utility"
-            )
-        object.__setattr__(self, "id", str(self.id))
-        object.__setattr__(self, "user", str(self.user))
-        object.__setattr__(self, "worker", _demand(self.worker, "worker"))
-        if self.server is not None:
-            object.__setattr__(self, "server", _demand(self.server, "server"))
-        if not any(self.worker.values()):
+            why = f"utility is {self.utility!r}; expected Sigmoid, Deadline, Linear or Unstated"
+            raise InputError(why, code="job.utility")
+        worker = _demand(self.worker, "worker")
+        server = None if self.server is None else _demand(self.server, "server")
+        if not any(worker.values()):
             raise InputError("a worker asks for nothing; expected some of at least one resource", code="job.empty")
-        if self.speeds is not None:
-            object.__setattr__(self, "speeds", _speeds(self.speeds))
+        speeds = None if self.speeds is None else _speeds(self.speeds)
+        held = {"id": str(self.id), "user": str(self.user), "worker": worker, "server": server, "speeds": speeds}
+        for name, value in held.items():  # not by __dict__: a job whose dict was asked for is slower and larger
+            object.__setattr__(self, name, value)
 
     def but(self, **changes: Any) -> Job:
         """The same job with some fields changed. Demands already in milli-units are kept as they are."""
@@ -297,10 +292,8 @@ def _demand(values: Mapping[str, object], who: str) -> Demand:
     if isinstance(values, Demand):
         return values
     if not isinstance(values, Mapping):
-        raise InputError(
-            f'{who} is {values!r}; expected resources, as {{"gpu": 1, "cpu": 4, "memory": "16Gi"}}',
-            code="job.resources",
-        )
+        why = f'{who} is {values!r}; expected resources, as {{"gpu": 1, "cpu": 4, "memory": "16Gi"}}'
+        raise InputError(why, code="job.resources")
     return Demand({str(r): units.resource(v, f"{who}: {r}") for r, v in values.items()})
 
 
@@ -312,17 +305,12 @@ def _speeds(values: Mapping[str, float | Sequence[float]]) -> dict[str, float | 
     for name, speed in values.items():
         table = list(speed) if isinstance(speed, Sequence) and not isinstance(speed, str) else [speed]
         if not table or not all(_is_number(number) and 0 < number <= MOST for number in table):
-            raise InputError(
-                f"speeds: {name} is {short(str(speed))}; expected a positive number, or samples per slot of 1, 2, ..."
-                " workers. A type that is not taken is left out",
-                code="job.speed",
-            )
+            wanted = "a positive number, or samples per slot of 1, 2, ... workers. A type that is not taken is left out"
+            raise InputError(f"speeds: {name} is {short(str(speed))}; expected {wanted}", code="job.speed")
         for width, (less, more) in enumerate(pairwise(table), 2):
             if more < less:
-                raise InputError(
-                    f"speeds: {name} falls from {less:g} to {more:g} at {width} workers; expected it not to fall",
-                    code="job.speeds_fall",
-                )
+                why = f"speeds: {name} falls from {less:g} to {more:g} at {width} workers; expected it not to fall"
+                raise InputError(why, code="job.speeds_fall")
         out[str(name)] = float(speed) if table[0] is speed else tuple(float(number) for number in table)
     return out
 
@@ -362,10 +350,8 @@ class Workload(Sequence[Job]):
     def __post_init__(self) -> None:
         jobs = tuple(sorted(self.jobs, key=lambda job: job.arrival))
         object.__setattr__(self, "jobs", jobs)
-        if not self.slot > 0:
-            raise InputError(
-                f"Workload: slot is {self.slot!r}; expected a positive number of seconds", code="slot.range"
-            )
+        why = f"Workload: slot is {self.slot!r}; expected a positive number of seconds"
+        refuse_if(not self.slot > 0, why, code="slot.range")
         seen: set[str] = set()
         for job in jobs:
             if job.id in seen:
@@ -410,9 +396,10 @@ class Workload(Sequence[Job]):
 
     def held(self, schedule: Int32s, resources: Sequence[str], dtype: DTypeLike = float) -> NDArray[Any]:
         """Milli-units that each row (job, slot, machine, workers, servers) of a schedule holds, by resource."""
-        demands = [[[part.get(r, 0) for r in resources] for part in (job.worker, job.server or {})] for job in self]
-        each = np.array(demands, dtype=dtype).reshape(-1, 2, len(resources))[schedule[:, 0]]
-        return np.asarray(each[:, 0] * schedule[:, [3]] + each[:, 1] * schedule[:, [4]])
+        worker = np.column_stack([np.array([job.worker.get(r, 0) for job in self], dtype) for r in resources])
+        server = np.column_stack([np.array([(job.server or {}).get(r, 0) for job in self], dtype) for r in resources])
+        own = schedule[:, JOB]
+        return np.asarray(worker[own] * schedule[:, [WORKERS]] + server[own] * schedule[:, [SERVERS]])
 
     def between(self, first: int, last: int) -> Workload:
         """Jobs that arrive in slots first..last-1, with slot 0 moved to `first`, and its calendar time where known."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
@@ -23,7 +23,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from equipoise import units
-from equipoise.errors import InputError, refuse_unknown, said_of, unknown_name
+from equipoise.errors import InputError, refuse_if, refuse_unknown, said_of, unknown_name
 from equipoise.place.calendar import RESERVATION, Window
 from equipoise.place.cluster import Cluster, Machine
 from equipoise.place.job import Demand, Job, Unstated, Utility, Workload, utility
@@ -249,15 +249,13 @@ class JobSpec(Written):
 
     def _refuse_control(self) -> None:
         """A name and tags are shown in terminals and logs: without control characters, and not too many."""
-        for what, said in (("name", self.name), ("user", self.user)):
+        tags = self.tags or {}
+        words = [("name", self.name), ("user", self.user), *(("a tag", word) for word in (*tags, *tags.values()))]
+        for what, said in words:
             if said is not None and CONTROL.search(said):
                 raise InputError(f"{what} is {said[:40]!r}; expected text without control characters")
-        tags = self.tags or {}
         if len(tags) > MOST_TAGS:
             raise InputError(f"{len(tags)} tags; expected at most {MOST_TAGS}")
-        for word in (*tags, *tags.values()):
-            if CONTROL.search(word):
-                raise InputError(f"a tag is {word[:40]!r}; expected text without control characters")
 
     def _short_form(self, slot: float) -> Values:
         """`workers` for `duration` as work: a sample is one worker for one slot; never wider than asked."""
@@ -265,10 +263,9 @@ class JobSpec(Written):
         if not given:
             return {}
         long = ("work", "samples", "epochs", "batch", "time_per_sample", "gradient", "requested", "most")
-        if clash := [name for name in long if getattr(self, name) is not None]:
-            raise InputError(
-                f"{given[0]} and {clash[0]} are both given; expected workers and duration, or the long form"
-            )
+        for name in long:
+            clash = getattr(self, name) is not None
+            refuse_if(clash, f"{given[0]} and {name} are both given; expected workers and duration, or the long form")
         if self.duration is None:
             raise InputError('workers without duration; expected both, as "workers": 4, "duration": "2h"')
         workers = 1 if self.workers is None else self.workers
@@ -282,8 +279,8 @@ class JobSpec(Written):
     def _worth(self, horizon: int | None) -> Values | None:
         """`utility` as given; else a value that is lost at the deadline, or fades over twice the horizon; else unstated."""
         if self.utility is not None:
-            if clash := [name for name in ("value", "deadline") if getattr(self, name) is not None]:
-                raise InputError(f"utility and {clash[0]} are both given; keep one")
+            for name in ("value", "deadline"):
+                refuse_if(getattr(self, name) is not None, f"utility and {name} are both given; keep one")
             return None
         value = DEFAULT_VALUE if self.value is None else self.value
         if self.deadline is not None:
@@ -473,10 +470,8 @@ def machine_from(values: Mapping[str, object]) -> Machine:
     refuse_unknown(MachineSpec.field_name, values, MachineSpec.model_fields)
     name, count = str(values.get("name") or "machine"), values.get("count")
     with said_of(f"machine {name!r}"):
-        if values.get("capacity") is None:
-            raise InputError(
-                f"capacity is missing; expected a mapping, as {EXAMPLES['capacity']}", code="machine.capacity"
-            )
+        why = f"capacity is missing; expected a mapping, as {DEMAND}"
+        refuse_if(values.get("capacity") is None, why, code="machine.capacity")
         told = {"count": _number(count, "count")} if isinstance(count, str) else {}
         spec = MachineSpec.of({**values, **told, "name": name, **{k: str(values.get(k) or "") for k in KINDS}})
     return spec.build()
@@ -507,24 +502,8 @@ def plain_job(job: Job) -> Values:
     plain: Values = {"id": job.id, "arrival": job.arrival}
     for name in FIELDS:
         value = getattr(job, name, None)
-        if name in plain or value is None:
-            continue
-        if (cell := CELLS.get(name)) is not None:
-            if value != cell.omit:
-                plain[name] = cell.write(value)
-        elif name == "utility":
-            if job.utility.kind != Unstated.kind:
-                plain[name] = {"kind": job.utility.name} | {part: float(v) for part, v in vars(job.utility).items()}
-        elif name == "user":
-            plain |= {name: value} if value else {}
-        elif name == "speeds":
-            plain[name] = {
-                on: v if isinstance(v, float) else " ".join(f"{x!r}/slot" for x in v) for on, v in value.items()
-            }
-        elif name == "tags":
-            plain |= {name: {str(k): str(v) for k, v in value.items()}} if value else {}
-        else:
-            plain[name] = _plain(value)
+        if name in WRITERS and value is not None and value != OMITTED.get(name):
+            plain[name] = WRITERS[name](value)
     return plain
 
 
@@ -536,3 +515,18 @@ def plain_machine(machine: Machine) -> Values:
 
 def _plain(held: Mapping[str, int]) -> dict[str, int | str]:
     return {name: units.exact(milli) for name, milli in held.items()}
+
+
+def _plain_speed(speed: float | Sequence[float]) -> float | str:
+    return speed if isinstance(speed, float) else " ".join(f"{rate!r}/slot" for rate in speed)
+
+
+WRITERS: dict[str, Callable[[Any], object]] = {name: cell.write for name, cell in CELLS.items()} | {
+    "worker": _plain,
+    "server": _plain,
+    "utility": lambda one: {"kind": one.name} | {part: float(value) for part, value in vars(one).items()},
+    "user": str,
+    "tags": lambda tags: {str(tag): str(value) for tag, value in tags.items()},
+    "speeds": lambda speeds: {on: _plain_speed(speed) for on, speed in speeds.items()},
+}
+OMITTED = {name: cell.omit for name, cell in CELLS.items()} | {"utility": Unstated(), "user": "", "tags": {}}

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, TextIO
 import numpy as np
 
 from equipoise.certificate import Certificate
-from equipoise.errors import InputError, whole_number
+from equipoise.errors import InputError, refuse_if, whole_number
 from equipoise.kernels import Int32s, Ints
 from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
 from equipoise.place.files import reading
-from equipoise.place.job import Job, Workload
-from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS, measure, named
+from equipoise.place.job import JOB, MACHINE, SERVERS, SLOT, WORKERS, Job, Workload
+from equipoise.place.verify import measure
+from equipoise.place.verify_promises import named
 from equipoise.units import MILLI
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ def _kept(source: str, rows: Iterable[tuple[int, list[str]]]) -> ScheduleRows:
     return ScheduleRows(source, tuple(jobs), tuple(machines), numbers, np.array(lines, dtype=np.int64))
 
 
-def _wrong(source: str, line: int, message: str) -> InputError:
-    return InputError(f"{source}, line {line}: {message}", code="schedule.row")
+def _wrong(source: str, line: int, message: str, code: str = "schedule.row") -> InputError:
+    return InputError(f"{source}, line {line}: {message}", code=code)
 
 
 def _is_whole(cell: str) -> bool:
@@ -154,10 +155,8 @@ def verify_files(
     claimed = None
     if finish is not None:
         for name in finish:
-            if name not in index:
-                raise InputError(
-                    f"finish: unknown job {name!r}; it is not among the {len(index):,} jobs given", code="unknown"
-                )
+            why = f"finish: unknown job {name!r}; it is not among the {len(index):,} jobs given"
+            refuse_if(name not in index, why, code="unknown")
         told = [finish.get(job.id) for job in workload]
         claimed = np.array([-1 if slot is None else int(slot) for slot in told], dtype=np.int64)
     certificate, found, utility, ordered = measure(cluster, workload, table, end, claimed, calendar)
@@ -172,25 +171,20 @@ def _coded(rows: ScheduleRows, column: int, given: tuple[str, ...], known: Mappi
     if (out < 0).any():
         k = int((out < 0).argmax())
         name, line = given[rows.table[k, column]], int(rows.lines[k])
-        kind = COLUMNS[column]
-        raise InputError(
-            f"{rows.source}, line {line}: unknown {kind} {name!r}; expected one of the {len(known):,} given",
-            code="unknown",
-        )
+        why = f"unknown {COLUMNS[column]} {name!r}; expected one of the {len(known):,} given"
+        raise _wrong(rows.source, line, why, "unknown")
     return out
 
 
 def _refuse_twice(rows: ScheduleRows, table: Int32s) -> None:
-    order = np.lexsort((rows.lines, table[:, MACHINE], table[:, SLOT], table[:, JOB]))
+    order = np.lexsort((table[:, MACHINE], table[:, SLOT], table[:, JOB]))  # of equal rows the earlier line first
     ordered = table[order][:, [JOB, SLOT, MACHINE]]
     again = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
     if len(again):
-        k = min(again, key=lambda i: int(rows.lines[order[i + 1]]))
-        first, line = int(rows.lines[order[k]]), int(rows.lines[order[k + 1]])
-        message = "the same job, slot and machine as line"
-        raise InputError(
-            f"{rows.source}, line {line}: {message} {first}; expected one row for each", code="schedule.twice"
-        )
+        k = again[order[again + 1].argmin()]
+        first, line = rows.lines[order[k : k + 2]].tolist()
+        why = f"the same job, slot and machine as line {first}; expected one row for each"
+        raise _wrong(rows.source, line, why, "schedule.twice")
 
 
 BLOCK = 65536  # rows written at once
@@ -297,18 +291,14 @@ def amounts(demand: Mapping[str, int], *, memory_unit: float = 1.0) -> dict[str,
         if not milli:
             continue
         ray = NAMES.get(name, name)
-        if ray in out:
-            raise InputError(
-                f"two resources are called {ray} in Ray, {name!r} and another; rename one of them", code="ray.resource"
-            )
+        why = f"two resources are called {ray} in Ray, {name!r} and another; rename one of them"
+        refuse_if(ray in out, why, code="ray.resource")
         if ray == "memory":
             out[ray] = -(-milli * int(memory_unit) // MILLI)  # whole bytes
         else:
             out[ray] = milli // MILLI if milli % MILLI == 0 else milli / MILLI
-        if ray == "GPU" and out[ray] > 1 and milli % MILLI:
-            raise InputError(
-                f"{out[ray]:g} GPUs for one worker: Ray gives parts of one GPU, or whole ones", code="ray.gpus"
-            )
+        why = f"{out[ray]:g} GPUs for one worker: Ray gives parts of one GPU, or whole ones"
+        refuse_if(ray == "GPU" and out[ray] > 1 and milli % MILLI, why, code="ray.gpus")
     return out
 
 
@@ -323,8 +313,7 @@ def nodes(cluster: Cluster, *, memory_unit: float = 1.0) -> list[dict[str, objec
         has = amounts(cluster.machines[int(kind)].capacity, memory_unit=memory_unit)
         node = {"num_cpus": has.pop("CPU", 0), "num_gpus": has.pop("GPU", 0)}
         for what, count in node.items():
-            if count != int(count):
-                raise InputError(f"machine {name!r}: {what} is {count:g}; a Ray node has a whole number")
+            refuse_if(count != int(count), f"machine {name!r}: {what} is {count:g}; a Ray node has a whole number")
         if "memory" in has:
             node["memory"] = has.pop("memory")
         out.append({**node, "resources": has, "labels": {LABEL: _label(name)}})
@@ -351,10 +340,7 @@ def placement_groups(result: Result, slot: int, *, memory_unit: float = 1.0) -> 
 
 
 def _label(name: str) -> str:
-    if not VALUE.fullmatch(name):
-        raise InputError(
-            f"machine {name!r}: Ray takes labels of up to 63 letters, digits, '-', '_' and '.', from a letter or digit to "
-            "one; rename the machine",
-            code="ray.label",
-        )
+    taken = "up to 63 letters, digits, '-', '_' and '.', from a letter or digit to one"
+    why = f"machine {name!r}: Ray takes labels of {taken}; rename the machine"
+    refuse_if(not VALUE.fullmatch(name), why, code="ray.label")
     return name

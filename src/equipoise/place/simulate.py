@@ -110,7 +110,7 @@ class Result(results.Result):
     @cached_property
     def broken(self) -> dict[int, str]:
         """By whom the promise of each job that was told a date was broken: "" (kept), statement, machine or us."""
-        from equipoise.place.verify import broken
+        from equipoise.place.verify_promises import broken
 
         return broken(self)
 

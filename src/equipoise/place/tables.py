@@ -18,9 +18,8 @@ from equipoise.kernels import Floats, Int32s
 from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import Cluster
 from equipoise.place.files import BANDWIDTHS, flat, grouped, read_cluster, read_jobs
-from equipoise.place.job import Workload
+from equipoise.place.job import MACHINE, SLOT, Workload
 from equipoise.place.job_spec import HOUR, KINDS, Values, job_from, machine_from, plain_job, plain_machine
-from equipoise.place.verify import JOB, MACHINE, SERVERS, SLOT, WORKERS
 
 if TYPE_CHECKING:
     from equipoise.place.simulate import Result
@@ -135,17 +134,10 @@ def allocation_rows(result: Result) -> list[Row]:
     """Who was where: one row per job, slot and machine, with the part of the machine's scarcest resource that it held."""
     names, ids, label = result.cluster.names, [job.id for job in result.jobs], result.policy.label
     share = held_shares(result.cluster, result.jobs, result.schedule)
+    columns = "policy", "job", "slot", "machine", "workers", "servers", "share"
     return [
-        {
-            "policy": label,
-            "job": ids[row[JOB]],
-            "slot": row[SLOT],
-            "machine": names[row[MACHINE]],
-            "workers": row[WORKERS],
-            "servers": row[SERVERS],
-            "share": part,
-        }
-        for row, part in zip(result.schedule.tolist(), share, strict=True)
+        dict(zip(columns, (label, ids[j], slot, names[h], workers, servers, part), strict=True))
+        for (j, slot, h, workers, servers), part in zip(result.schedule.tolist(), share, strict=True)
     ]
 
 

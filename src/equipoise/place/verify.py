@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,27 +15,20 @@ from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
 from equipoise.kernels import Bools, Floats, Int32s, Ints, kernel
-from equipoise.place.calendar import Blocked, Calendar
+from equipoise.place.calendar import Calendar
 from equipoise.place.cluster import PARTS, Cluster, is_device
-from equipoise.place.job import DEADLINE, SIGMOID, UNSTATED, Job, Workload
+from equipoise.place.job import DEADLINE, JOB, MACHINE, SERVERS, SIGMOID, SLOT, UNSTATED, WORKERS, Job, Workload
+from equipoise.place.verify_promises import SAME_UTILITY, SHORT, finish_of, named, promises
 from equipoise.units import MILLI, count
 
 if TYPE_CHECKING:
     from equipoise.place.bound import Bound
-    from equipoise.place.execution import Decision
     from equipoise.place.simulate import Result
 
-
-JOB, SLOT, MACHINE, WORKERS, SERVERS = range(5)  # columns of a schedule
-SHORT = 1e-8  # of a job's work: what may be missing at its finish, since sums of rates are not exact
 EXACT = 1e-12  # of a job's work: a job this close to done a slot earlier was done there
-SAME_UTILITY, OVER_BOUND = 1e-9, 1e-6  # relative
+OVER_BOUND = 1e-6  # relative
 ONE_MACHINE, ONE_RACK, RACKS = range(3)  # localities of a job-slot
 NEVER = np.iinfo(np.int64).max
-MOST = np.iinfo(np.int32).max
-PROMISED = "admitted"
-MACHINE_LOST = "machine_lost"
-STATEMENT, BY_MACHINE, US = "statement", "machine", "us"  # by whom a promise is broken
 
 
 def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate:
@@ -52,74 +45,11 @@ def verify(result: Result, *, bound: Bound | float | None = None) -> Certificate
     claimed = np.asarray(result.finish, dtype=np.int64)
     finish = seen.finish(claimed)
     utility = _earned(result.jobs, finish)
-    checks = [*_physical(seen, claimed), _utility(utility, float(result.utility), finish)]
-    first, excused, strange = _promised(result)
-    if len(result.lost):
-        checks.append(_lost(len(result.lost), strange))
-    if first:
-        promises = {j: (d.due, d.worth) for j, d in first.items()}
-        checks.append(_promise(result.jobs, promises, finish, result.end, excused))
+    checks = [*_physical(seen, claimed), _utility(utility, float(result.utility), finish), *promises(result, finish)]
     known = result.bound if bound is None else bound
     if known is not None:
         checks.append(_bound(utility, float(known) if isinstance(known, float | int) else known.utility))
     return Certificate(tuple(checks))
-
-
-def excused_by(
-    blocked: Sequence[Blocked], lost: Iterable[Sequence[int]], since: Mapping[int, int], due: Mapping[int, int]
-) -> tuple[set[int], int]:
-    """Of rows job, slot, machine: jobs that lost cells, up to the slot they were `due` in, to a machine that went away after
-    the slot they were promised in (`since`), and how many rows no such machine explains."""
-    excused, strange = set(), 0
-    for job, slot, machine in lost:
-        windows = (b for b in blocked if b.sudden and b.machines[0] == machine and b.first <= slot < b.last)
-        known = max((b.known for b in windows), default=-1)
-        strange += known < 0
-        if known > since.get(job, NEVER) and slot <= due.get(job, -1):
-            excused.add(job)
-    return excused, strange
-
-
-def _matters(job: Job, window: Blocked, cluster: Cluster) -> bool:
-    """Whether the job could have used what went away."""
-    machine = cluster.machines[int(cluster.type_of[window.machines[0]])]
-    wants = {r for r, amount in (*job.worker.items(), *(job.server or {}).items()) if amount}
-    return job.takes(machine.type) and any(machine.capacity.get(r, 0) for r in wants)
-
-
-def _promised(result: Result) -> tuple[dict[int, Decision], set[int], int]:
-    """The first promise of each job, and of the cells it lost: the jobs excused, and the rows not explained."""
-    first = {j: d for j, log in enumerate(result.decisions) for d in reversed(log) if d.state == PROMISED}
-    blocked = () if result.calendar is None else result.calendar.on(result.cluster, result.end)
-    rows = np.asarray(result.lost)[:, [JOB, SLOT, MACHINE]].tolist()
-    due = {j: result.end - 1 if d.due is None else d.due for j, d in first.items()}
-    excused, strange = excused_by(blocked, rows, {j: d.slot for j, d in first.items()}, due)
-    # A plan that holds no machine loses no cells: the placer says when it found no room, and what went away must be of use.
-    for j, promise in first.items():
-        said = {d.slot for d in result.decisions[j] if d.reason == MACHINE_LOST and promise.slot < d.slot <= due[j]}
-        news = [b for b in blocked if b.sudden and b.known in said and b.first <= due[j]] if said else []
-        if any(_matters(result.jobs[j], b, result.cluster) for b in news):
-            excused.add(j)
-    return first, excused, strange
-
-
-def broken(result: Result) -> dict[int, str]:
-    """By whom each promise of a run was broken, by its own finishes."""
-    first, excused, _ = _promised(result)
-    ends = {j: result.end - 1 if d.due is None else d.due for j, d in first.items()}
-    return {j: blame(result.jobs[j], due, int(result.finish[j]), j in excused) for j, due in ends.items()}
-
-
-def _lost(rows: int, strange: int) -> Check:
-    meaning = "Cells called lost to a machine in a slot in which it had not gone away"
-    return Check.at_most("lost", strange, 0.0, meaning, count(rows, "lost cell"))
-
-
-def blame(job: Job, due: int, finish: int, excused: bool) -> str:
-    """By whom the promise of slot `due` was broken: "" (kept), the job's own statement, a machine it was on, or us."""
-    if 0 <= finish <= due:
-        return ""
-    return STATEMENT if job.actual > 1.0 + SHORT else BY_MACHINE if excused else US
 
 
 def measure(
@@ -238,16 +168,13 @@ class _Seen:
 
     def _asked(self, rate: Callable[[Job, int, int, str], float]) -> Floats:
         """A function of job, width, locality and type for every job-slot; nothing over several types."""
-        types, wide = self.cluster.types, int(self.width.max(initial=0)) + 1
-        own = self.cluster.machine_types[self.rows[:, MACHINE]]
+        types, own = self.cluster.types, self.cluster.machine_types[self.rows[:, MACHINE]]
         locality = np.where(self.together, ONE_MACHINE, np.where(self.racks, RACKS, ONE_RACK))
-        keys, which = np.unique(
-            ((self.job * wide + self.width) * 3 + locality) * len(types) + own[self.start], return_inverse=True
-        )
-        rates = np.empty(len(keys))
-        for k, one in enumerate(keys.tolist()):
-            key, on = divmod(one, len(types))
-            rates[k] = rate(self.jobs[key // 3 // wide], key // 3 % wide, key % 3, types[on])
+        shape = len(self.jobs), int(self.width.max(initial=0)) + 1, 3, len(types)
+        keys = np.ravel_multi_index((self.job, self.width, locality, own[self.start]), shape)
+        keys, which = np.unique(keys, return_inverse=True)
+        asked = zip(*(part.tolist() for part in np.unravel_index(keys, shape)), strict=True)
+        rates = np.array([rate(self.jobs[j], width, at, types[on]) for j, width, at, on in asked])
         return np.asarray(np.where(self._alike(own), rates[which.reshape(-1)], 0.0))
 
     @cached_property
@@ -324,25 +251,17 @@ def _capacity(seen: _Seen) -> Check:
         return Check.at_most("capacity", 0.0, 0.0, meaning, f"{checked}; the schedule is empty")
     place = rows[:, SLOT].astype(np.int64) * cluster.size + rows[:, MACHINE]
     order = np.argsort(place, kind="stable")
-    place = place[order]
-    start = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
-    most = int(np.diff(np.append(start, len(place))).max())
-    place = place[start]
-    job, workers, servers = (rows[order, column] for column in (JOB, WORKERS, SERVERS))
-    room = _room(seen, place // cluster.size, place % cluster.size)
-    excess, where = 0, ""
-    for r, name in enumerate(cluster.resources):
-        worker = np.array([one.worker.get(name, 0) for one in seen.jobs], dtype=np.int64)
-        server = np.array([(one.server or {}).get(name, 0) for one in seen.jobs], dtype=np.int64)
-        largest = int(worker.max()) * int(workers.max()) + int(server.max()) * int(servers.max())
-        whole: Any = np.int64 if largest * most < 2**63 else object  # Python's integers where 64 bits do not hold it
-        held = worker.astype(whole)[job] * workers + server.astype(whole)[job] * servers
-        over = np.add.reduceat(held, start) - room[:, r]
-        worst = int(over.argmax())
-        if over[worst] > excess:
-            excess = int(over[worst])
-            machine, slot = cluster.names[int(place[worst] % cluster.size)], int(place[worst]) // cluster.size
-            where = f"; the worst: {name} of {machine} in slot {slot}"
+    start = np.flatnonzero(np.diff(place[order], prepend=-1))
+    slot, machine = np.divmod(place[order][start], cluster.size)
+    largest = max(max((*job.worker.values(), *(job.server or {}).values())) for job in seen.jobs)
+    most = largest * int(rows[:, [WORKERS, SERVERS]].max(axis=0).sum()) * int(np.diff(start, append=len(rows)).max())
+    whole: Any = np.int64 if most < 2**63 else object  # Python's integers where 64 bits do not hold it
+    held = np.add.reduceat(seen.jobs.held(rows[order], cluster.resources, whole), start)
+    over = (held - _room(seen, slot, machine)).T
+    r, k = np.unravel_index(over.argmax(), over.shape)
+    excess, where = max(0, int(over[r, k])), ""
+    if excess:
+        where = f"; the worst: {cluster.resources[r]} of {cluster.names[machine[k]]} in slot {slot[k]}"
     return Check.at_most("capacity", excess / MILLI, 0.0, meaning, f"{checked}{where}")
 
 
@@ -360,29 +279,24 @@ def _room(seen: _Seen, slot: Ints, machine: Ints) -> Ints:
 def _devices(seen: _Seen) -> list[Check]:
     """Where workers ask for a part of a device: whether each fits on one, machine by machine, by packing the true parts."""
     cluster, rows, checks = seen.cluster, seen.rows, []
-    for r, name in enumerate(cluster.resources):
+    for name in filter(is_device, cluster.resources):
         parts = [(job.worker.get(name, 0), (job.server or {}).get(name, 0)) for job in seen.jobs]
         shared = np.array([any(part % MILLI for part in both) for both in parts], dtype=bool)
-        if not is_device(name) or not shared.any():
+        if not shared.any():
             continue
         place = rows[:, SLOT].astype(np.int64) * cluster.size + rows[:, MACHINE]
         mine = np.isin(place, place[shared[rows[:, JOB]]])
-        held: dict[int, list[int]] = {}
+        held: dict[int, list[int]] = defaultdict(list)
         for at, (j, _, _, workers, servers) in zip(place[mine].tolist(), rows[mine].tolist(), strict=True):
-            held.setdefault(at, []).extend([parts[j][0]] * workers + [parts[j][1]] * servers)
-        known: dict[tuple[int, tuple[int, ...]], bool] = {}
-        wrong, where = 0, ""
-        places = np.array(list(held), dtype=np.int64)
-        rooms = _room(seen, places // cluster.size, places % cluster.size)[:, r].tolist()
-        for (at, asked), room in zip(held.items(), rooms, strict=True):
-            key = room, tuple(sorted((part for part in asked if part), reverse=True))
-            if key not in known:
-                known[key] = on_devices(*key)
-            if not known[key]:
-                wrong += 1
-                where = where or f"; the first: {cluster.names[at % cluster.size]} in slot {at // cluster.size}"
+            held[at] += [parts[j][0]] * workers + [parts[j][1]] * servers
+        slots, machines = np.divmod(np.array(list(held), dtype=np.int64), cluster.size)
+        rooms = _room(seen, slots, machines)[:, cluster.resources.index(name)].tolist()
+        asked = [tuple(sorted(filter(None, some), reverse=True)) for some in held.values()]
+        fits = {key: on_devices(*key) for key in {*zip(rooms, asked, strict=True)}}
+        wrong = [k for k, key in enumerate(zip(rooms, asked, strict=True)) if not fits[key]]
+        where = f"; the first: {cluster.names[machines[wrong[0]]]} in slot {slots[wrong[0]]}" if wrong else ""
         meaning = f"Machines in a slot whose parts of a {name} do not fit with each part on one {name}"
-        checks.append(Check.at_most("devices", wrong, 0.0, meaning, f"{count(len(held), 'machine-slot')}{where}"))
+        checks.append(Check.at_most("devices", len(wrong), 0.0, meaning, f"{count(len(held), 'machine-slot')}{where}"))
     return checks
 
 
@@ -426,13 +340,8 @@ def _ratio(seen: _Seen) -> Check:
     widest = np.array([job.widest for job in jobs], dtype=np.int64)[j]
     wanted = np.where(gamma > 0, -(-w // np.maximum(gamma, 1)), 0)
     wrong = (seen.servers != wanted) | (w > widest) | (w == 0)
-    return Check.at_most(
-        "ratio",
-        int(wrong.sum()),
-        0.0,
-        "Job-slots without workers, with more than the job may have, or with servers other than ceil(w / gamma)",
-        f"{count(len(w), 'job-slot')}{_first(seen, wrong)}",
-    )
+    meaning = "Job-slots without workers, with more than the job may have, or with servers other than ceil(w / gamma)"
+    return Check.at_most("ratio", wrong.sum(), 0.0, meaning, f"{count(len(w), 'job-slot')}{_first(seen, wrong)}")
 
 
 def _first(seen: _Seen, wrong: Bools) -> str:
@@ -441,10 +350,6 @@ def _first(seen: _Seen, wrong: Bools) -> str:
         return ""
     k = int(wrong.argmax())
     return f"; the first: {named(seen.jobs[int(seen.job[k])])} in slot {int(seen.slot[k])}"
-
-
-def named(job: Job) -> str:
-    return f"job {job.id!r}"
 
 
 def _work(seen: _Seen, claimed: Ints) -> Check:
@@ -460,137 +365,46 @@ def _work(seen: _Seen, claimed: Ints) -> Check:
     wrong = np.maximum(wrong, 0.0)
     worst = float(wrong.max(initial=0.0))
     where = f"; the worst: {named(seen.jobs[int(wrong.argmax())])}" if worst > SHORT else ""
-    return Check.at_most(
-        "work",
-        worst,
-        SHORT,
+    meaning = (
         "The largest part of a finished job's true work missing at its finish or done after it (1: done, and not called "
-        "finished)",
-        f"{count(int(done.sum()), 'finished job')} of {n:,}{where}",
+        "finished)"
     )
+    return Check.at_most("work", worst, SHORT, meaning, f"{count(int(done.sum()), 'finished job')} of {n:,}{where}")
 
 
 def _arrival(seen: _Seen) -> Check:
-    outside = int(seen.cells[~seen.lawful].sum())
-    return Check.at_most(
-        "arrival",
-        outside + seen.unsound + seen.twice,
-        0.0,
+    wrong = int(seen.cells[~seen.lawful].sum()) + seen.unsound + seen.twice
+    meaning = (
         f"Cells before their job arrived, at or after the end (slot {seen.end:,}), on a machine or of a job there is not, "
-        "empty, negative or given twice",
-        f"{count(len(seen.rows) + seen.unsound, 'cell')}{_first(seen, ~seen.lawful)}",
+        "empty, negative or given twice"
     )
+    about = f"{count(len(seen.rows) + seen.unsound, 'cell')}{_first(seen, ~seen.lawful)}"
+    return Check.at_most("arrival", wrong, 0.0, meaning, about)
 
 
 def _locality(seen: _Seen, claimed: Ints) -> Check:
     wrong = ~seen.agrees(claimed)
-    together = int(seen.together.sum())
-    where = ""
+    together, where = int(seen.together.sum()), ""
     if wrong.any():
         j = int(wrong.argmax())
-        where = f"; the first: {named(seen.jobs[j])}, {_told(claimed[j])} claimed, {_told(seen.finish()[j])} found"
-    return Check.at_most(
-        "locality",
-        int(wrong.sum()),
-        0.0,
-        "Jobs whose finish is another when rates follow the machines they were on",
-        f"{count(together, 'job-slot')} on one machine, {len(seen.job) - together:,} spread{where}",
-    )
-
-
-def _told(finish: int) -> str:
-    return "no finish" if finish < 0 else f"slot {int(finish):,}"
+        found = finish_of(seen.finish()[j])
+        where = f"; the first: {named(seen.jobs[j])}, {finish_of(claimed[j])} claimed, {found} found"
+    meaning = "Jobs whose finish is another when rates follow the machines they were on"
+    about = f"{count(together, 'job-slot')} on one machine, {len(seen.job) - together:,} spread{where}"
+    return Check.at_most("locality", wrong.sum(), 0.0, meaning, about)
 
 
 def _utility(found: float, claimed: float, finish: Ints) -> Check:
     scale = max(abs(found), abs(claimed))
     off = abs(found - claimed) / scale if scale else 0.0
-    return Check.at_most(
-        "utility",
-        off,
-        SAME_UTILITY,
-        f"The worth of the finish slots found, {found:.6g} from {count(int((finish >= 0).sum()), 'job')}, against the "
-        f"{claimed:.6g} claimed (relative).",
+    many = count(int((finish >= 0).sum()), "job")
+    told = (
+        f"The worth of the finish slots found, {found:.6g} from {many}, against the {claimed:.6g} claimed (relative)."
     )
-
-
-def _promise(
-    jobs: Workload,
-    promises: Mapping[int, tuple[int | None, float]],
-    finish: Ints,
-    end: int,
-    excused: Collection[int] = (),
-) -> Check:
-    """By job, the first slot it was promised and its worth then; without a slot, it was promised to finish by the end.
-
-    `excused` are those that lost cells to a machine after their promise.
-    """
-    broken, first = Counter[str](), ""
-    for j, (due, worth) in promises.items():
-        job, date = jobs[j], end - 1 if due is None else due
-        by = blame(job, date, int(finish[j]), j in excused)
-        too_much = due is not None and worth > job.utility(date - job.arrival) * (1.0 + SAME_UTILITY)
-        if too_much or by == US:
-            first = first or f"; the first: {named(job)}, promised slot {date:,}, {_told(int(finish[j]))} found"
-            by = US
-        broken[by] += 1
-    return Check.at_most(
-        "promise",
-        broken[US],
-        0.0,
-        "Promises broken by us: of jobs no longer than stated, on machines that stayed, not finished by the slot promised, "
-        "or promised more worth than that slot has",
-        f"{count(len(promises), 'promise')}: {broken['']:,} kept, {broken[STATEMENT]:,} broken by the job's own wrong "
-        f"statement, {broken[BY_MACHINE]:,} by a machine, {broken[US]:,} by us{first}",
-    )
-
-
-def claims(
-    jobs: Workload,
-    rows: Int32s,
-    finish: Ints,
-    end: int,
-    told: Mapping[str, Mapping[str, Any]],
-    blocked: Sequence[Blocked] = (),
-    lost: Sequence[Sequence[int]] = (),
-) -> list[Check]:
-    """What a table says of jobs, by id, against the finishes found: utility, due (a slot) and state, where it has them.
-
-    `lost` are rows job, slot, machine, that windows of the calendar, `blocked`, must explain.
-    """
-    index = {job.id: j for j, job in enumerate(jobs)}
-    checks = []
-    due = {index[name]: int(row["due"]) for name, row in told.items() if row.get("due") is not None}
-    excused, strange = excused_by(blocked, lost, dict.fromkeys(index.values(), -1), due)
-    if lost:
-        checks.append(_lost(len(lost), strange))
-    columns = {name for row in told.values() for name in row}
-    if "utility" in columns:
-        earned = np.zeros(len(jobs))
-        for name, row in told.items():
-            earned[index[name]] = float(row.get("utility") or 0.0)
-        found = np.array([job.utility(f - job.arrival) if f >= 0 else 0.0 for job, f in zip(jobs, finish, strict=True)])
-        off = np.abs(found - earned) / np.maximum(np.maximum(np.abs(found), np.abs(earned)), 1e-300)
-        meaning = "The most that a job's utility differs from the worth of the finish found (relative)"
-        worst = f"; the worst: {named(jobs[int(off.argmax())])}" if off.max(initial=0.0) > SAME_UTILITY else ""
-        about = f"{count(len(told), 'job')}{worst}"
-        checks.append(Check.at_most("utility", float(off.max(initial=0.0)), SAME_UTILITY, meaning, about))
-    promises = {j: (slot, 0.0) for j, slot in due.items()}
-    if promises:
-        checks.append(_promise(jobs, promises, finish, end, excused))
-    if "state" in columns:
-        ran = set(rows[:, JOB].tolist())
-        refused = {index[name] for name, row in told.items() if row.get("state") == "refused"}
-        meaning = "Jobs that are called refused and have machines in the schedule"
-        checks.append(Check.at_most("state", len(refused & ran), 0.0, meaning, f"{count(len(refused), 'refused job')}"))
-    return checks
+    return Check.at_most("utility", off, SAME_UTILITY, told)
 
 
 def _bound(utility: float, bound: float) -> Check:
     over = (utility - bound) / bound if bound > 0 else utility
-    return Check.at_most(
-        "bound",
-        over,
-        OVER_BOUND,
-        f"Utility {utility:.6g} over the upper bound {bound:.6g}, relative: no schedule may be worth more.",
-    )
+    told = f"Utility {utility:.6g} over the upper bound {bound:.6g}, relative: no schedule may be worth more."
+    return Check.at_most("bound", over, OVER_BOUND, told)

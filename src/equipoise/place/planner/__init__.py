@@ -58,13 +58,22 @@ class Planner:
         self.occupancy = occupancies.new_occupancy(cluster, window, growth, rows)
         self.now = 0
         self.blocked: dict[int, Ints] = {}  # by slot
-        self._room(64)
+        self._widest = 0
+        self._room(32)
         self._pool, self._choice = new_pool(), new_choice(window)
 
     def _room(self, widest: int) -> None:
-        self._widest = widest
-        self._options = new_slot_costs(widest, len(self.cluster.resources))
-        self._hull = new_hull(widest, len(self.cluster.domains))
+        """Scratch for jobs of so many workers; where it does not hold them, for twice as many."""
+        if widest > self._widest:
+            self._widest = 2 * widest
+            self._options = new_slot_costs(self._widest, len(self.cluster.resources))
+            self._hull = new_hull(self._widest, len(self.cluster.domains))
+
+    def _cells(self, arrays: JobArrays, slots: int, before: Int32s) -> Int32s:
+        """Cells of the slot before, and room for those of so many slots after it."""
+        cells = np.empty((len(before) + slots * min(self.cluster.size, 2 * arrays.widest), 4), np.int32)
+        cells[: len(before)] = before
+        return cells
 
     def advance(self, now: int) -> None:
         """Time moves on: the rows of past slots become those of the slots that come into view."""
@@ -97,8 +106,7 @@ class Planner:
 
         value[k] is the worth of finishing in slot start + k; `before` the job's cells in slot start - 1.
         """
-        if arrays.widest > self._widest:
-            self._room(2 * arrays.widest)
+        self._room(arrays.widest)
         covered = False
         for share in (*HOPEFUL, 1.0) if arrays.restart > 0.0 else (1.0,):
             keep = 1.0 - min(1.0, arrays.restart) * share
@@ -119,21 +127,15 @@ class Planner:
 
     def _pack(self, arrays: JobArrays, work: float, start: int, last: int, before: Int32s) -> tuple[Int32s, float]:
         slots = int(np.count_nonzero(self._choice.width[: last + 1 - start]))
-        most = min(self.cluster.size, 2 * arrays.widest)
-        cells = np.empty((len(before) + slots * most, 4), np.int32)
-        cells[: len(before)] = before
+        cells = self._cells(arrays, slots, before)
         n, missing = pack(self.occupancy, arrays, work, start, last, self._choice, cells, len(before), self._options)
         return cells[len(before) : n].copy(), missing
 
     def pack_now(self, arrays: JobArrays, width: int, slot: int, before: Int32s) -> Int32s:
         """Cells for exactly `width` workers in one slot, the fastest way that there is; none when they do not fit."""
-        if arrays.widest > self._widest:
-            self._room(2 * arrays.widest)
-        most = min(self.cluster.size, 2 * arrays.widest)
-        cells = np.empty((len(before) + most, 4), np.int32)
-        cells[: len(before)] = before
+        self._room(arrays.widest)
+        cells, known = self._cells(arrays, 1, before), -1
         options, n = self._options, len(before)
-        known = -1
         for way in arrays.ways(width):
             if way // 2 != known:
                 known = way // 2

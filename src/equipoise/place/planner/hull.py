@@ -55,10 +55,7 @@ def new_hull(widest: int, domains: int = 1) -> Hull:
 
 
 def new_pool() -> Pool:
-    n = SEGMENTS
-    return Pool(
-        np.empty(n), np.empty(n), np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
-    )
+    return Pool(*np.empty((3, SEGMENTS)), *np.empty((3, SEGMENTS), np.int32))
 
 
 def new_choice(window: int) -> SlotChoice:
@@ -260,9 +257,7 @@ def hull_fill(
             covered = total >= enough
         if not covered:
             continue
-        last = 0
-        for k in range(n):
-            last = max(last, pool.slot[k])
+        last = pool.slot[:n].max()
         over = max(0.0, total - work)
         if value[last - start] - (spent - pool.slope[n - 1] * over) <= best:
             continue
@@ -279,8 +274,7 @@ def hull_fill(
             if payoff > best + SLIGHT * value[last - start]:
                 improved = t
             best, best_cost, best_last = payoff, spent - paid + cost, last
-            for k in range(end - start):
-                choice.width[k] = 0
+            choice.width[: end - start] = 0
             for k in range(n):
                 choice.kind[pool.slot[k] - start] = pool.kind[k]
                 choice.width[pool.slot[k] - start] = pool.width[k]

@@ -45,31 +45,14 @@ class Occupancy(NamedTuple):
 
 def new_occupancy(cluster: Cluster, window: int, growth: Floats, base: Floats) -> Occupancy:
     """Nothing taken in `window` slots ahead; memory is taken as it is touched. `base` has one row per slot."""
-    machines, types, resources = cluster.size, len(cluster.machines), len(cluster.resources)
-    groups = machines + types + 1
-    by_machine, by_group = (window, machines), (window, groups)
-    occupancy = Occupancy(
-        cluster.capacity,
-        cluster.type_of,
-        np.asarray(growth, float),
-        np.array(base, float),
-        np.zeros(by_machine, np.int32),
-        np.zeros(by_machine, np.int32),
-        np.zeros(by_machine, np.int32),
-        np.zeros(by_group, np.int32),
-        np.zeros(by_group, np.int32),
-        np.zeros(by_group, np.int32),
-        np.zeros((*by_group, resources), np.int64),
-        np.zeros((*by_group, resources)),
-        np.zeros(by_group, np.int32),
-        np.zeros(by_group, np.int32),
-        np.zeros(by_group, np.int32),
-        np.full((window, BUCKETS), NONE, np.int32),
-        np.zeros(by_group, np.int32),
-        np.zeros(window, np.int32),
-        np.zeros(window, np.int32),
-        np.zeros(window, np.int32),
-    )
+    machines, resources = cluster.size, len(cluster.resources)
+    groups = machines + len(cluster.machines) + 1
+    fixed = cluster.capacity, cluster.type_of, np.asarray(growth, float), np.array(base, float)
+    by_machine = np.zeros((3, window, machines), np.int32)
+    first, members, kind, *chain, spare = np.zeros((7, window, groups), np.int32)
+    used, factor = np.zeros((window, groups, resources), np.int64), np.zeros((window, groups, resources))
+    top, counts = np.full((window, BUCKETS), NONE, np.int32), np.zeros((3, window), np.int32)
+    occupancy = Occupancy._make((*fixed, *by_machine, first, members, kind, used, factor, *chain, top, spare, *counts))
     for row in range(window):
         clear(occupancy, row)
     return occupancy
@@ -96,50 +79,40 @@ def clear(occupancy: Occupancy, row: int) -> None:
 
 
 @kernel
-def _chain(occupancy: Occupancy, row: int, g: int, b: int) -> None:
-    """Put a group at the head of a bucket."""
-    occupancy.bucket[row, g] = b
-    occupancy.earlier[row, g] = NONE
-    occupancy.later[row, g] = occupancy.top[row, b]
-    if occupancy.top[row, b] != NONE:
-        occupancy.earlier[row, occupancy.top[row, b]] = g
-    occupancy.top[row, b] = g
+def _enter(item: int, of: int, row: int, first: Int32s, after: Int32s, before: Int32s) -> None:
+    """Put an item at the head of a list: a machine of its group's, a group of its bucket's."""
+    before[row, item] = NONE
+    after[row, item] = first[row, of]
+    if first[row, of] != NONE:
+        before[row, first[row, of]] = item
+    first[row, of] = item
 
 
 @kernel
-def _unchain(occupancy: Occupancy, row: int, g: int) -> None:
-    before, after = occupancy.earlier[row, g], occupancy.later[row, g]
-    if before == NONE:
-        occupancy.top[row, occupancy.bucket[row, g]] = after
+def _drop(item: int, of: int, row: int, first: Int32s, after: Int32s, before: Int32s) -> None:
+    """Take an item out of its list."""
+    left, right = before[row, item], after[row, item]
+    if left == NONE:
+        first[row, of] = right
     else:
-        occupancy.later[row, before] = after
-    if after != NONE:
-        occupancy.earlier[row, after] = before
+        after[row, left] = right
+    if right != NONE:
+        before[row, right] = left
+
+
+@kernel
+def _chain(occupancy: Occupancy, row: int, g: int, b: int) -> None:
+    """Put a group at the head of a bucket."""
+    occupancy.bucket[row, g] = b
+    _enter(g, b, row, occupancy.top, occupancy.later, occupancy.earlier)
 
 
 @kernel
 def _join(occupancy: Occupancy, row: int, h: int, g: int) -> None:
     """Put a machine at the head of a group."""
     occupancy.group[row, h] = g
-    occupancy.before[row, h] = NONE
-    occupancy.after[row, h] = occupancy.first[row, g]
-    if occupancy.first[row, g] != NONE:
-        occupancy.before[row, occupancy.first[row, g]] = h
-    occupancy.first[row, g] = h
     occupancy.members[row, g] += 1
-
-
-@kernel
-def _leave(occupancy: Occupancy, row: int, h: int) -> None:
-    g = occupancy.group[row, h]
-    before, after = occupancy.before[row, h], occupancy.after[row, h]
-    if before == NONE:
-        occupancy.first[row, g] = after
-    else:
-        occupancy.after[row, before] = after
-    if after != NONE:
-        occupancy.before[row, after] = before
-    occupancy.members[row, g] -= 1
+    _enter(h, g, row, occupancy.first, occupancy.after, occupancy.before)
 
 
 @kernel
@@ -190,9 +163,10 @@ def move(occupancy: Occupancy, row: int, h: int, amount: Ints) -> None:
             )
         _chain(occupancy, row, g, b)
     occupancy.touched[row] += int(now) - int(was)
-    _leave(occupancy, row, h)
+    occupancy.members[row, old] -= 1
+    _drop(h, old, row, occupancy.first, occupancy.after, occupancy.before)
     if occupancy.members[row, old] == 0:
-        _unchain(occupancy, row, old)
+        _drop(old, occupancy.bucket[row, old], row, occupancy.top, occupancy.later, occupancy.earlier)
         occupancy.spare[row, occupancy.spares[row]] = old
         occupancy.spares[row] += 1
     _join(occupancy, row, h, g)

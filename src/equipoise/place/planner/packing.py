@@ -105,11 +105,10 @@ def pack_slot(
         for k in range(before, n):
             stays = stays and _holds(occupancy, row, cells[k, MACHINE], arrays, cells[k, WORKERS], cells[k, SERVERS])
         if stays:
-            for k in range(before, n):
-                cells[n + k - before, SLOT] = t
-                for column in range(MACHINE, SERVERS + 1):
-                    cells[n + k - before, column] = cells[k, column]
-            return n + (n - before)
+            end = n + (n - before)
+            cells[n:end] = cells[before:n]
+            cells[n:end, SLOT] = t
+            return end
     servers = servers_for(width, arrays.per_server)
     together = kind % 2 == TOGETHER
     order = 0 if together else options.order[width]

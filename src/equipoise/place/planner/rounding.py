@@ -13,9 +13,9 @@ being a in the covering rows and b in the packing rows,
     covering (> 1):   G = 1 + x + sqrt(x^2 + 2 x),   x = ln(3/delta) / a
     packing (<= 1):   G = 1 + x - sqrt(x^2 + 2 x),   x = 3 ln(3 m/delta) / (2 b)
 
-keeps each kind of row with probability 1 - delta; no G keeps both at the size of a cluster. So it is drawn again until
-it fits, at most TRIES times; then greedy places the slot, and that is counted. Without a delta G is 1, which falls back
-least: 31% of slots and widths on 100 machines, against 81% with G for covering and 95% for packing (delta 0.5).
+keeps each kind of row with probability 1 - delta; no G keeps both at the size of a cluster (the claim g-delta). So it is
+drawn again until it fits, at most TRIES times; then greedy places the slot, and that is counted. G is 1 here, which falls
+back least: 31% of slots and widths on 100 machines, against 81% with G for covering and 95% for packing (delta 0.5).
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from equipoise.errors import InputError, unknown_name
 from equipoise.kernels import Floats, Int32s, Ints
 from equipoise.linear_program import model_of, run, solver_of
 from equipoise.place.cluster import Cluster
@@ -61,7 +60,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Offer:
-    """One way to run a job in one slot: samples, cost, and its cells (slot, machine, workers, servers)."""
+    """One way to run a job in one slot: samples, cost, and its cells (machine, workers, servers)."""
 
     rate: float
     cost: float
@@ -143,24 +142,13 @@ def stretch(favour: str, delta: float, cover: float, pack: float, rows: int) -> 
 
 @dataclass
 class Rounding:
-    """Randomised rounding of slots: `delta` is the probability with which a row may fail, `favour` the rows G is for.
-
-    Without a delta placements are rounded as they are.
-    """
+    """Randomised rounding of slots, with G = 1."""
 
     cluster: Cluster
     seed: int = 0
-    delta: float | None = None
-    favour: str = "covering"
     counts: Counts = field(default_factory=Counts)
 
     def __post_init__(self) -> None:
-        if self.delta is not None and not 0.0 < self.delta < 1.0:
-            raise InputError(
-                f"Rounding: delta is {self.delta!r}; expected a number between 0 and 1, or None", code="rounding.delta"
-            )
-        if self.favour not in FAVOURS:
-            raise unknown_name("favour", str(self.favour), FAVOURS)
         self.random = np.random.default_rng([self.seed, 11])
         self.relaxation = Relaxation(self.cluster.size, len(self.cluster.resources))
 
@@ -177,27 +165,20 @@ class Rounding:
         if cost == math.inf:
             self.counts.impossible += 1
             return cost, None
-        target = fractional * self._stretch(width)
-        whole = np.floor(target + ROUNDING)
-        up = self.random.random((TRIES, *target.shape)) < target - whole
+        whole = np.floor(fractional + ROUNDING)
+        up = self.random.random((TRIES, *whole.shape)) < fractional - whole
         drawn = (whole + up).astype(np.int64)
         good = np.flatnonzero(self._feasible(drawn, width))
         self.counts.tries += int(good[0]) + 1 if len(good) else TRIES
         if not len(good):
             return cost, None
         self.counts.rounded += 1
-        return cost, self._without_idle_servers(drawn[good[0]])
-
-    def _stretch(self, width: int) -> float:
-        if self.delta is None:
-            return 1.0
-        arrays = self._arrays
-        need = np.maximum(arrays.worker, arrays.server)
-        asked = need > 0
-        used = (self._free[:, asked] >= need[asked]).all(axis=1)
-        pack = float((self._free[used][:, asked] / need[asked]).min()) if used.any() else 1.0
-        cover = float(max(1, servers_for(width, arrays.per_server) if arrays.per_server else width))
-        return stretch(self.favour, self.delta, cover, pack, self._free.size)
+        workers, servers = chosen = drawn[good[0]]
+        needed = servers_for(int(workers.sum()), self._arrays.per_server)
+        servers[:] = np.diff(
+            np.minimum(servers.cumsum(), needed), prepend=0
+        )  # none idle: the last machines' are left out
+        return cost, chosen
 
     def _feasible(self, drawn: Ints, width: int) -> NDArray[np.bool_]:
         """Which draws hold every capacity, have `width` workers or more but not over F, and servers enough for them."""
@@ -207,33 +188,15 @@ class Rounding:
         fits = (taken <= self._free).all(axis=(1, 2)) & (workers >= width) & (workers <= arrays.widest)
         return np.asarray(fits & (servers * arrays.per_server >= workers) if arrays.per_server else fits)
 
-    def _without_idle_servers(self, counts: Ints) -> Ints:
-        """Servers beyond ceil(w / gamma), the last machines' first, are left out."""
-        spare = int(counts[1].sum()) - servers_for(int(counts[0].sum()), self._arrays.per_server)
-        for h in range(counts.shape[1] - 1, -1, -1):
-            fewer = min(spare, int(counts[1, h]))
-            counts[1, h] -= fewer
-            spare -= fewer
-        return counts
-
 
 class RoundingPlanner(Planner):
     """The planner with the paper's placement: spread options come from rounding, on a geometric grid of widths."""
 
     def __init__(
-        self,
-        cluster: Cluster,
-        window: int,
-        growth: Floats,
-        base: Floats,
-        *,
-        seed: int = 0,
-        delta: float | None = None,
-        favour: str = "covering",
-        **settings: Any,
+        self, cluster: Cluster, window: int, growth: Floats, base: Floats, *, seed: int = 0, **settings: Any
     ) -> None:
         super().__init__(cluster, window, growth, base, **settings)
-        self.rounding = Rounding(cluster, seed, delta, favour)
+        self.rounding = Rounding(cluster, seed)
 
     @property
     def counts(self) -> Counts:
@@ -251,8 +214,7 @@ class RoundingPlanner(Planner):
         before: Int32s = NO_CELLS,
     ) -> tuple[bool, Plan | None]:
         """As `Planner.plan`, by the same hull fill; a restart is charged to every slot."""
-        if arrays.widest > self._widest:
-            self._room(2 * arrays.widest)
+        self._room(arrays.widest)
         keep = 1.0 - min(1.0, arrays.restart)
         best, found, covered, improved = floor, None, False, start
         pool: list[Segment] = []
@@ -263,7 +225,7 @@ class RoundingPlanner(Planner):
                 break
             row = t % self.window
             if fresh >= 0 and self._alike(row, fresh % self.window):
-                offers[t] = [Offer(o.rate, o.cost, _moved(o.cells, t)) for o in offers[fresh]]
+                offers[t] = offers[fresh]
             else:
                 offers[t] = self.offers(arrays, keep, t)
                 fresh = t if self.occupancy.touched[row] == 0 else -1
@@ -285,7 +247,7 @@ class RoundingPlanner(Planner):
             cost = sum(o.cost for o in chosen.values())
             if value[max(chosen) - start] - cost > best:
                 best, improved = float(value[max(chosen) - start]) - cost, t
-                cells = np.concatenate([chosen[slot].cells for slot in sorted(chosen)])
+                cells = np.concatenate([np.insert(chosen[slot].cells, SLOT, slot, axis=1) for slot in sorted(chosen)])
                 found = Plan(cells, best, cost, best + cost)
         return covered, found
 
@@ -306,7 +268,7 @@ class RoundingPlanner(Planner):
         for w in range(1, arrays.widest + 1):
             if options.together[w] < math.inf:
                 machine = occupancy.first[row, options.of[options.holder[w]]]
-                cells = np.array([[t, machine, w, servers_for(w, arrays.per_server)]], np.int32)
+                cells = np.array([[machine, w, servers_for(w, arrays.per_server)]], np.int32)
                 out.append(Offer(keep * arrays.together[on, w], float(options.together[w]), cells))
         free, price_worker, price_server = self.priced(arrays, row)
         free[~arrays.within[on]] = 0
@@ -314,17 +276,19 @@ class RoundingPlanner(Planner):
         width, least = arrays.widest, 1 if arrays.per_server else 2
         while width >= least:
             cost, counts = self.rounding.place(width)
-            cells = NO_CELLS
+            cells = NO_CELLS[:, 1:]
             if counts is not None:
                 machines = np.flatnonzero(counts.any(axis=0))
-                cells = np.column_stack([np.full(len(machines), t), machines, *counts[:, machines]]).astype(np.int32)
+                cells = np.column_stack([machines, *counts[:, machines]]).astype(np.int32)
             elif cost < math.inf and options.spread[width] < math.inf:
                 self.counts.fallbacks += 1
-                cells = self._greedy(arrays, width, t, on)
+                room = self._cells(arrays, 1, NO_CELLS)
+                cells = room[: pack_slot(occupancy, t, arrays, 2 * on + SPREAD, width, room, 0, 0, options), 1:]
             if len(cells):
-                workers = int(cells[:, 2].sum())
-                rate = arrays.together[on, workers] if len(cells) == 1 else arrays.apart[on, workers]
-                paid = float(cells[:, 2] @ price_worker[cells[:, 1]] + cells[:, 3] @ price_server[cells[:, 1]])
+                machines, workers, servers = cells.T
+                wide = int(workers.sum())
+                rate = arrays.together[on, wide] if len(cells) == 1 else arrays.apart[on, wide]
+                paid = float(workers @ price_worker[machines] + servers @ price_server[machines])
                 out.append(Offer(keep * rate, paid, cells))
             width //= 2
         return out
@@ -334,10 +298,6 @@ class RoundingPlanner(Planner):
         occupancy, capacity = self.occupancy, self.cluster.capacity[self.cluster.type_of]
         price = occupancy.base[row] * occupancy.factor[row, occupancy.group[row]]
         return capacity - use(occupancy, row), price @ arrays.worker, price @ arrays.server
-
-    def _greedy(self, arrays: JobArrays, width: int, t: int, on: int) -> Int32s:
-        cells = np.empty((min(self.cluster.size, 2 * arrays.widest), 4), np.int32)
-        return cells[: pack_slot(self.occupancy, t, arrays, 2 * on + SPREAD, width, cells, 0, 0, self._options)].copy()
 
 
 @dataclass(frozen=True)
@@ -370,9 +330,3 @@ def hull_of(offers: list[Offer], slot: int) -> list[Segment]:
         Segment((b.cost - a.cost) / (b.rate - a.rate), b.rate - a.rate, b.cost - a.cost, slot, b)
         for a, b in pairwise(hull)
     ]
-
-
-def _moved(cells: Int32s, t: int) -> Int32s:
-    cells = cells.copy()
-    cells[:, SLOT] = t
-    return cells

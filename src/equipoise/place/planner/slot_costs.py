@@ -50,28 +50,13 @@ class SlotCosts(NamedTuple):
 
 def new_slot_costs(widest: int, resources: int) -> SlotCosts:
     """Room for jobs of up to `widest` workers."""
-    most = MOST + 2 * widest
-    w = widest + 1
-    return SlotCosts(
-        np.empty(w),
-        np.empty(w, np.int32),
-        np.empty(w),
-        np.empty(w, np.int32),
-        np.empty((ORDERS, w), np.int32),
-        np.empty((ORDERS, w), np.int32),
-        np.empty(most, np.int32),
-        np.empty(most, np.int32),
-        np.empty(most),
-        np.empty(most),
-        np.empty((most, resources), np.int64),
-        np.empty((most, resources), np.int64),
-        np.empty(most),
-        np.empty(most, np.int32),
-        np.empty(most, np.int32),
-        np.empty(most, np.int32),
-        np.empty(most, np.int32),
-        np.empty(most, np.int32),
-    )
+    most, w = MOST + 2 * widest, widest + 1
+    (together, spread), (holder, order) = np.empty((2, w)), np.empty((2, w), np.int32)
+    paths = np.empty((2, ORDERS, w), np.int32)
+    of, nth, *scratch = np.empty((7, most), np.int32)
+    *prices, key = np.empty((3, most))
+    rooms = np.empty((2, most, resources), np.int64)
+    return SlotCosts._make((together, holder, spread, order, *paths, of, nth, *prices, *rooms, key, *scratch))
 
 
 @kernel

@@ -15,7 +15,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from equipoise import units
-from equipoise.errors import InputError, unknown_name, whole_number
+from equipoise.errors import InputError, refuse_if, unknown_name, whole_number
 from equipoise.kernels import Floats
 from equipoise.place.files import reading
 from equipoise.place.job import Deadline, Demand, Job, Ran, Sigmoid, Skipped, Unstated, Utility, Workload
@@ -86,14 +86,12 @@ class Mapped:
     ) -> Mapped:
         """Checked settings."""
         length = units.seconds(slot, "slot")
-        if not length > 0:
-            raise InputError(f'slot is {slot!r}; expected a positive time such as "10m"', code="slot.range")
+        why = f'slot is {slot!r}; expected a positive time such as "10m"'
+        refuse_if(not length > 0, why, code="slot.range")
         seed = whole_number(seed, "seed", 0)
-        if isinstance(elasticity, bool) or not isinstance(elasticity, int | float) or not 1 <= elasticity <= 1000:
-            raise InputError(
-                f"elasticity is {elasticity!r}; expected a number from 1 to 1000 (times the GPUs asked for)",
-                code="elasticity.range",
-            )
+        good = isinstance(elasticity, int | float) and not isinstance(elasticity, bool) and 1 <= elasticity <= 1000
+        why = f"elasticity is {elasticity!r}; expected a number from 1 to 1000 (times the GPUs asked for)"
+        refuse_if(not good, why, code="elasticity.range")
         gpus = whole_number(gpus_per_machine, "gpus_per_machine")
         if worth not in WORTHS:
             raise unknown_name("worth", str(worth), WORTHS)
@@ -215,11 +213,9 @@ def table(
         cells = _cells(text.rstrip("\r\n"), delimiter)
         if not names:
             names = [name.strip().lower() for name in cells]
-            missing = [name for name in needed if name not in names]
-            if missing:
-                raise InputError(
-                    f"{path}: its first line has no column {missing[0]!r}; expected {expected}", code="trace.column"
-                )
+            for name in needed:
+                why = f"{path}: its first line has no column {name!r}; expected {expected}"
+                refuse_if(name not in names, why, code="trace.column")
         elif cells != [""]:
             yield line, dict(zip(names, cells, strict=True)) if len(cells) == len(names) else None
 
@@ -394,11 +390,8 @@ class UtilityModel:
     sized: bool = True
 
     def __post_init__(self) -> None:
-        if not self.slot > 0 or not self.median > 0:
-            raise InputError(
-                f"UtilityModel: slot is {self.slot!r}, median {self.median!r}; expected positive numbers",
-                code="utility.range",
-            )
+        why = f"UtilityModel: slot is {self.slot!r}, median {self.median!r}; expected positive numbers"
+        refuse_if(not (self.slot > 0 and self.median > 0), why, code="utility.range")
 
     def __call__(self, seconds: float, gpu_hours: float, draws: Floats) -> Sigmoid:
         """The utility of a job that runs so long, from DRAWS uniform numbers."""

@@ -110,7 +110,8 @@ def _row(line: int, cells: dict[str, str]) -> TraceRow:
         real = None
     said = (cells.get("alloctres") or cells.get("reqtres") or "").strip()  # cpu=8,gres/gpu=2,mem=32G,node=1
     tres = dict(part.split("=", 1) for part in said.split(",") if "=" in part)
-    gpus = _gpus(tres)
+    typed = _typed(tres)
+    gpus = _count(tres["gres/gpu"], "GPUs") if "gres/gpu" in tres else sum(typed.values())
     cpus = _count(tres.get("cpu") or _first(cells, "ncpus", "alloccpus", "reqcpus"), "CPUs")
     nodes = max(1, _count(tres.get("node") or _first(cells, "nnodes", "allocnodes", "reqnodes"), "nodes"))
     if not gpus and not cpus:
@@ -136,7 +137,7 @@ def _row(line: int, cells: dict[str, str]) -> TraceRow:
         communicates=gpus > 0,
         rigid=gpus == 0,
         tags={tag: cells[tag].split()[0] for tag in ("state", "partition") if cells.get(tag, "").strip()},
-        type="+".join(sorted(name for name, amount in _typed(tres).items() if amount)),
+        type="+".join(sorted(name for name, amount in typed.items() if amount)),
         real=real,
     )
 
@@ -165,11 +166,6 @@ def elapsed(text: str, what: str = "Elapsed") -> int:
         raise Unmappable(f"{what} is {text.strip()!r}; expected a time such as 1-02:03:04")
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
     return days * 86400 + hours * 3600 + minutes * 60 + seconds
-
-
-def _gpus(tres: dict[str, str]) -> int:
-    """gres/gpu, or the sum of gres/gpu:type where only those are given."""
-    return _count(tres["gres/gpu"], "GPUs") if "gres/gpu" in tres else sum(_typed(tres).values())
 
 
 def _typed(tres: dict[str, str]) -> dict[str, int]:

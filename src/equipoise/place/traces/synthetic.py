@@ -101,10 +101,8 @@ def _feasible(rng: np.random.Generator, k: int, arrival: int, slots: int, small:
         job = _job(rng, k, arrival, small)
         if np.ceil(fastest(job)) <= slots / 2:
             return job
-    raise InputError(
-        f"synthetic: none of {PATIENCE:,} jobs could finish in half of {slots} slots; expected more slots",
-        code="slots.few",
-    )
+    why = f"synthetic: none of {PATIENCE:,} jobs could finish in half of {slots} slots; expected more slots"
+    raise InputError(why, code="slots.few")
 
 
 def _job(rng: np.random.Generator, k: int, arrival: int, small: bool) -> Job:
