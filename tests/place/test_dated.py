@@ -25,6 +25,7 @@ from equipoise.place import (
 )
 from equipoise.place.calendar import Calendar, Window
 from equipoise.place.placers._pool import Levels, book, by_size, earliest, needed, plan, widest_at
+from equipoise.place.placers._priced import lowest_best
 from equipoise.place.placers._seats import Due, seat_due
 from equipoise.place.placers._slotwise import JobTable
 
@@ -125,6 +126,51 @@ def test_a_price_from_history_keeps_room_for_what_is_worth_more():
     dear = run(1, jobs, history=past, times=100.0)
     assert (dear.admitted, dear.utility) == (0, 50.0)
     assert run(1, jobs, history=past).utility == 50.0  # the price that earns most
+
+
+def test_what_loses_most_by_waiting_runs_first():
+    """Two slots each on one GPU. What stays worth 10 can wait, and is worth 9.97 when it is done in slot 3; the other falls
+    from 9 to nothing in 4 slots: 6.75 in slot 1, 2.25 in slot 3. By what they are worth now the first would begin."""
+    jobs = [
+        job("stays", 2, utility=Linear(10, 1000)),
+        job("falls", 2, utility=Linear(9, 4)),
+    ]
+    done = run(1, jobs, dates=False)
+    assert done.finish.tolist() == [3, 1]
+    assert done.utility == pytest.approx(9.97 + 6.75)
+
+
+def test_a_small_job_that_is_worth_nothing_any_more_goes_before_a_long_one_worth_little():
+    """One GPU. `small` is worth nothing after slot 0, which `first` has. Of the 37 that a job is worth on average 2 % is for
+    being done: .74 for one slot, where the long one has (1 - .75 x .9) / 100 and that."""
+    jobs = [
+        job("first", 1, utility=Deadline(100, 0)),
+        job("small", 1, utility=Deadline(10, 0)),
+        job("long", 100, utility=Linear(1, 1000)),
+    ]
+    assert run(1, jobs, horizon=200, dates=False).finish.tolist() == [0, 1, 101]
+
+
+def test_room_that_is_near_costs_less():
+    """Worth 3 a slot, where the clearing price is 5. This slot costs 5 x (1 - e^(-1 / 1.5)) = 2.43, so one slot is promised.
+    Ten from now on cost 5 x (10 - 1.055) = 44.7: not for 30, but for 50."""
+    for slots, worth, promised in ((1, 3.0, 1), (10, 30.0, 0), (10, 50.0, 1)):
+        one = elastic("one", slots, slots - 1, worth=worth, most=1)
+        assert run(1, [one], history=pairs(8), times=1.0).row["promised_on_arrival"] == promised
+
+
+def test_the_price_is_searched_where_a_golden_section_would_miss_it():
+    """A step, as of cluster 05: the most just below 2^1.7, and less than half from there on. Then a plateau: its lowest."""
+    tried: list[float] = []
+
+    def step(x: float) -> float:
+        tried.append(x)
+        return x if x < 1.7 else 0.4
+
+    assert lowest_best(step) == 1.5
+    assert len(tried) == len(set(tried)) <= 9
+    assert lowest_best(lambda x: 1.0) == -2.0
+    assert lowest_best(lambda x: 10.0 - abs(x - 2.3)) == 2.25
 
 
 # Room by count.
