@@ -89,9 +89,9 @@ def test_the_busiest_stretch_is_replayed_and_a_tenth_of_it_calibrated_on() -> No
 
 
 def test_several_short_pasts_are_replayed_one_by_one() -> None:
-    """Twelve of 40 jobs, as the paper's days: two of them, 80 jobs, calibrate, and the ten others are replayed. Three of 450:
-    136 jobs of the first, whole slots, calibrate, the others are replayed. Done and utility are summed, slowdowns averaged: two days like the one
-    above, one of them with one job more of each kind, give (6 x 1.125 + 8 x 1.125) / 14."""
+    """Twelve of 40 jobs, as the paper's days: two of them, 80 jobs, calibrate, and the ten others are replayed. Three of
+    450: 136 jobs of the first, whole slots, calibrate, the others are replayed. Done and utility are summed, slowdowns
+    averaged: two days like the one above, one of them with one job more of each kind, give (6 x 1.125 + 8 x 1.125) / 14."""
     short = [jobs(40) for _ in range(12)]
     early, late = parts(short)
     assert (len(early), len(late)) == (2, 10)

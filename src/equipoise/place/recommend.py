@@ -1,9 +1,9 @@
 """Which policy to recommend for a workload: each candidate replays the past, and the best by what the jobs state is it.
 
 Nothing of the jobs to come is seen. Where load is low all policies are alike, so the busiest stretch of the past is
-replayed, or several pasts one by one if they are short; a tenth of it calibrates those that need it. The rule: who broke a promise by its own fault is out; of those within
-1 % of the most utility (where nothing is stated: of the least mean slowdown), the one with most jobs done, then most in
-time, then most promised on arrival.
+replayed, or several pasts one by one if they are short; a tenth of it calibrates those that need it. The rule: who broke a
+promise by its own fault is out; of those within 1 % of the most utility (where nothing is stated: of the least mean
+slowdown), the one with most jobs done, then most in time, then most promised on arrival.
 """
 
 from __future__ import annotations

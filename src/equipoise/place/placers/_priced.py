@@ -12,7 +12,7 @@ import numpy as np
 from equipoise.kernels import Floats, Ints, kernel
 from equipoise.place.execution import NO_CAPACITY, PRICED_OUT
 from equipoise.place.job import DEADLINE, worth
-from equipoise.place.placers._pool import Levels, earliest
+from equipoise.place.placers._pool import Levels, Pool, earliest
 from equipoise.place.placers._seats import slots_left
 from equipoise.place.prices._posted import EVERY, LoadIndex, clearing, history_of
 
@@ -23,14 +23,15 @@ SLACKS = (0.02, 0.1, 0.3, 0.6)  # a date may cost so much of the worth of the ea
 REMADE = 0.1  # and so much where room for it is made by planning all promises anew
 NEAR = 1.5  # slots: nearer ones cost less, for few can still come who would want them
 WAITS = 0.75  # of what a job would be worth if it waited as long as it needs: so much counts against it in the order
-DONE = 0.02  # of the mean worth of jobs so far: what being done counts in the order, also when it is worth nothing
-COARSE, FINE = (-1.0, 1.0, 3.0), (1.0, 0.5, 0.25)  # log2 of the prices tried on history, in clearing prices
-AS_GOOD = 0.003  # of the worth: the lowest price this near the best is taken
-UNPROMISED, LESS = 0.5, 0.97  # of its worth: what a deadline, and any other job, counts there that was not promised on arrival
+DONE = 0.05  # of the mean worth of jobs so far: what being done counts in the order, also when it is worth nothing
+STEEP = 10.0  # times as much costs room in a slot that plans fill as in one that is free
+COARSE, FINE = (0.0, 2.0, 4.0, 6.0), (1.0, 0.5, 0.25)  # log2 of the prices tried on history, in clearing prices
+AS_GOOD = 0.01  # of the worth: of the prices this near the best the middle one is taken
+UNPROMISED = 0.98  # of its worth: what a job counts there that was not promised on arrival
 
 
 @kernel
-def densities_left(
+def losses_by_waiting(
     jobs: Ints,
     now: int,
     arrival: Ints,
@@ -53,9 +54,11 @@ def densities_left(
     return out
 
 
-def cost(cells: Ints, levels: Levels, now: int) -> float:
-    """What a plan takes: share of the cluster times slots, of which near ones count less."""
-    return float(levels.share[cells[:, 1]] @ -np.expm1((now - 1 - cells[:, 0]) / NEAR))
+def cost(cells: Ints, levels: Levels, pool: Pool, now: int) -> float:
+    """What a plan takes: share of the cluster times slots, of which near ones count less and crowded ones more."""
+    rows = cells[:, 0] % len(pool.room)
+    free = pool.room[rows, 0] / np.maximum(1, pool.full[rows, 0])
+    return float(levels.share[cells[:, 1]] @ (-np.expm1((now - 1 - cells[:, 0]) / NEAR) * STEEP**-free))
 
 
 def earned(session: DatedSession) -> float:
@@ -63,7 +66,7 @@ def earned(session: DatedSession) -> float:
     run, total = session.run, 0.0
     for j in np.flatnonzero(run.finish >= 0).tolist():
         value = run.jobs[j].utility(int(run.finish[j] - run.arrival[j]))
-        total += value * (1.0 if session.at_once[j] else UNPROMISED if run.worth_kind[j] == DEADLINE else LESS)
+        total += value if session.at_once[j] else UNPROMISED * value
     return total
 
 
@@ -96,7 +99,7 @@ class Priced:
                     earned(self.session.played(past, replace(policy, times=2.0**log, history=past))) for past in pasts
                 )
 
-            policy.found[key] = 2.0 ** lowest_best(score)
+            policy.found[key] = 2.0 ** searched_best(score)
         return float(policy.found[key])
 
     def came(self, j: int) -> None:
@@ -104,7 +107,7 @@ class Priced:
         self.jobs, self.worths = self.jobs + 1, self.worths + float(self.session.run.worth_parameters[j, 0])
 
     def binding(self, jobs: Ints) -> None:
-        """Nor of who is held by a promise."""
+        """Nothing is learnt of who is held by a promise."""
 
     def went(self, j: int) -> None:
         """Nor of who is done."""
@@ -122,7 +125,7 @@ class Priced:
             for due, value in self.dates(j, first, SLACKS) if first >= 0 else ():
                 cells = session.planned(j, p, due)
                 if len(cells):
-                    why, gain = PRICED_OUT, value - self.price * cost(cells, levels, run.now)
+                    why, gain = PRICED_OUT, value - self.price * cost(cells, levels, pool, run.now)
                     if gain > best:
                         best, date = gain, due
         if date >= 0 and session.take(j, date):
@@ -145,23 +148,24 @@ class Priced:
         return [(first + k, float(value[k])) for k in ends]
 
     def order(self, queue: Ints) -> tuple[Ints, Ints]:
-        """The promised by date; and after them, in what they leave, the densest first."""
+        """The promised by date; and after them, in what they leave, who loses most by waiting."""
         session, run = self.session, self.session.run
         session.remake()
         left = slots_left(queue, run.work - run.done, session.speed)
         facts = (run.arrival, run.worth_kind, run.worth_parameters)
         done = DONE * self.worths / max(1, self.jobs)
-        dense = densities_left(queue, run.now, *facts, left, session.share, session.widest, done)
+        losses = losses_by_waiting(queue, run.now, *facts, left, session.share, session.widest, done)
         promised = session.promised[queue]
         by_date = queue[promised][np.argsort(session.due[queue[promised]], kind="stable")]
-        order = np.lexsort((left * session.share[queue], -dense * session.weights(queue)))
+        order = np.lexsort((left * session.share[queue], -losses * session.weights(queue)))
         return by_date, queue[order][~promised[order]]
 
 
-def lowest_best(score: Callable[[float], float]) -> float:
-    """The lowest of the points that are tried, the coarse ones and then nearer ones, whose score is as good as the best."""
+def searched_best(score: Callable[[float], float]) -> float:
+    """Of the points that are tried, the coarse ones and then nearer ones, the middle one of those as good as the best."""
     seen = {x: score(x) for x in COARSE}
     for step in FINE:
         best = max(seen, key=lambda x: seen[x])
         seen |= {x: score(x) for x in (best - step, best + step) if x not in seen}
-    return min(x for x in seen if seen[x] >= max(seen.values()) * (1.0 - AS_GOOD))
+    near = sorted(x for x in seen if seen[x] >= max(seen.values()) * (1.0 - AS_GOOD))
+    return near[len(near) // 2]

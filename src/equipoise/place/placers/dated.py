@@ -1,10 +1,10 @@
 """Dated: a promise is a date with a feasible plan; nothing stated, the plan is late and binds when it is now or never.
 
-Where nothing is stated, each slot runs the jobs that delay others least, and a date is a quantile of what jobs like it took,
-learnt from history and from the run. Where worth is stated, a date must be worth more than a price for the machine-time of
-its plan, found by replaying history; plans are as narrow as may be, made anew by date each slot, and what they leave goes to
-the densest. A plan holds parts of machines by count, so that everybody may move. Bad at few large jobs of many resources,
-whose parts are rounded up.
+Where nothing is stated, each slot runs the jobs that delay others least, and a date is a quantile of what jobs like it
+took, learnt from history and from the run. Where worth is stated, a date must be worth more than a price for the machine-
+time of its plan, found by replaying history; plans are as narrow as may be, made anew by date each slot, and what they
+leave goes to who loses most by waiting. A plan holds parts of machines by count, so that everybody may move. Bad at few
+large jobs of many resources, whose parts are rounded up.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ class DatedSession(Slotwise):
             self.waiting[j] = None
 
     def remake(self, j: int = -1, due: int = -1, most: float = 0.0) -> bool:
-        """Plan all promises anew in order of date, with job j if that takes at most `most` (cluster x slots). If one finds
+        """Plan all promises anew in order of date, with job j if that costs at most `most` (cluster x slots). If one finds
         no room, plans stay as they were."""
         if not self.plans or len(self.plans) > MOST_REMADE:
             return False
@@ -296,7 +296,7 @@ class DatedSession(Slotwise):
         dates = {i: int(self.due[i]) for i in self.plans} | ({j: due} if j >= 0 else {})
         old = {i: (self.pool_of[i], cells) for i, cells in self.plans.items()}
         for i in sorted(dates, key=lambda i: (dates[i], i)):
-            if not self.take(i, dates[i]) or (i == j and cost(self.plans[i], self.level[i][self.pool_of[i]], self.run.now) > most):
+            if not self.take(i, dates[i]) or (i == j and self.cost(i) > most):
                 for pool, room in zip(self.pools, rooms, strict=True):
                     pool.room[:] = room
                 for k, (where, cells) in old.items():
@@ -306,6 +306,11 @@ class DatedSession(Slotwise):
                     self.promised[j], self.head[j] = False, -1
                 return False
         return True
+
+    def cost(self, j: int) -> float:
+        """What its plan takes, as it is priced where worth is stated."""
+        where = self.pool_of[j]
+        return cost(self.plans[j], self.level[j][where], self.pools[where], self.run.now)
 
     def promise(self, j: int, due: int) -> None:
         """Tell a job, which has a plan, its date."""
