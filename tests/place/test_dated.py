@@ -25,6 +25,7 @@ from equipoise.place import (
 )
 from equipoise.place.calendar import Calendar, Window
 from equipoise.place.placers._pool import Levels, book, by_size, earliest, needed, plan, widest_at
+from equipoise.place.placers._priced import searched_best
 from equipoise.place.placers._seats import Due, seat_due
 from equipoise.place.placers._slotwise import JobTable
 
@@ -112,19 +113,67 @@ def pairs(count: int) -> Workload:
 
 def test_a_price_from_history_keeps_room_for_what_is_worth_more():
     """Whoever comes first is promised the GPU: the cheap. On history the clearing price is that of the dear, 5 a slot. At
-    half of it two slots cost 5: the cheap are priced out, the dear promised when they come. At a hundred times it nobody is
-    promised anything, and the densest run all the same."""
+    five times it two slots that are free cost 25 x (.487 + .736) / 10 = 3.06: the cheap are priced out, the dear promised
+    when they come. At a hundred times it nobody is promised anything, and who loses most by waiting runs all the same."""
     past, jobs = pairs(8), pairs(5)
     assert run(1, jobs).utility == 5.0
-    half = run(1, jobs, history=past, times=0.5)
-    assert half.utility == 50.0
-    assert [(log[0].state, log[0].reason) for log in half.decisions] == [
+    five = run(1, jobs, history=past, times=5.0)
+    assert five.utility == 50.0
+    assert [(log[0].state, log[0].reason) for log in five.decisions] == [
         ("pending", "priced_out"),
         ("admitted", ""),
     ] * 5
     dear = run(1, jobs, history=past, times=100.0)
     assert (dear.admitted, dear.utility) == (0, 50.0)
     assert run(1, jobs, history=past).utility == 50.0  # the price that earns most
+
+
+def test_what_loses_most_by_waiting_runs_first():
+    """Two slots each on one GPU. What stays worth 10 can wait, and is worth 9.97 when it is done in slot 3; the other falls
+    from 9 to nothing in 4 slots: 6.75 in slot 1, 2.25 in slot 3. By what they are worth now the first would begin."""
+    jobs = [job("stays", 2, utility=Linear(10, 1000)), job("falls", 2, utility=Linear(9, 4))]
+    done = run(1, jobs, dates=False)
+    assert done.finish.tolist() == [3, 1]
+    assert done.utility == pytest.approx(9.97 + 6.75)
+
+
+def test_a_small_job_that_is_worth_nothing_any_more_goes_before_a_long_one_worth_little():
+    """One GPU. `small` is worth nothing after slot 0, which `first` has. Of the 37 that a job is worth on average 2 % is for
+    being done: .74 for one slot, where the long one has (1 - .75 x .9) / 100 and that."""
+    jobs = [
+        job("first", 1, utility=Deadline(100, 0)),
+        job("small", 1, utility=Deadline(10, 0)),
+        job("long", 100, utility=Linear(1, 1000)),
+    ]
+    assert run(1, jobs, horizon=200, dates=False).finish.tolist() == [0, 1, 101]
+
+
+def test_room_costs_less_where_it_is_near_and_more_where_it_is_crowded():
+    """The clearing price is 5 a slot, where nothing is planned a tenth of it. This slot costs .5 x (1 - e^(-1 / 1.5)) =
+    .243: one slot is promised for .3. Ten from now on cost .5 x (10 - 1.055) = 4.47: not for 4, but for 5. On two GPUs
+    all of the past fits, and it is 1 a slot: .024 for one of them, and where the other is planned 10^-.5 in place of a
+    tenth, .077: so .05 is enough for the first and too little for the second."""
+    for slots, worth, promised in ((1, 0.3, 1), (10, 4.0, 0), (10, 5.0, 1)):
+        one = elastic("one", slots, slots - 1, worth=worth, most=1)
+        assert run(1, [one], history=pairs(8), times=1.0).row["promised_on_arrival"] == promised
+    two = [elastic("first", 1, 0, worth=100.0, most=1), elastic("second", 1, 0, worth=0.05, most=1)]
+    price = run(2, two, history=pairs(8), times=1.0)
+    assert [log[0].state for log in price.decisions] == ["admitted", "pending"]
+    assert run(2, two[1:], history=pairs(8), times=1.0).row["promised_on_arrival"] == 1
+
+
+def test_the_price_is_searched_where_a_golden_section_would_miss_it():
+    """A step, as of cluster 05: the most just below 2^1.7, and less than half from there on. Then a plateau: its middle."""
+    tried: list[float] = []
+
+    def step(x: float) -> float:
+        tried.append(x)
+        return x if x < 1.7 else 0.4
+
+    assert searched_best(step) == 1.5
+    assert len(tried) == len(set(tried)) <= 10
+    assert searched_best(lambda x: 1.0) == 0.5
+    assert searched_best(lambda x: 10.0 - abs(x - 2.3)) == 2.25
 
 
 # Room by count.

@@ -79,13 +79,28 @@ def test_the_busiest_stretch_is_replayed_and_a_tenth_of_it_calibrated_on() -> No
     past = Workload(
         tuple(job.but(arrival=(job.arrival + 1200) // 2 if 1200 <= job.arrival < 3600 else job.arrival) for job in slow)
     )
-    early, late = parts([past])
+    (early,), (late,) = parts([past])
     assert (len(late), len(early)) == (1000, 200)
     assert late[-1].arrival - late[0].arrival < 1200 + 6 * 100 + 6
     assert early[-1].arrival - early[0].arrival <= 3 * 100
     assert late[0].arrival == early[0].arrival == 0
-    assert parts([slow, jobs(8), jobs(4)]) == (jobs(8), jobs(4))
-    assert parts([jobs(8)]) == (jobs(8), jobs(8))
+    assert parts([slow, jobs(8)]) == ([parts([slow])[0][0]], [jobs(8)])
+    assert parts([jobs(8)]) == ([jobs(8)], [jobs(8)])
+
+
+def test_several_short_pasts_are_replayed_one_by_one() -> None:
+    """Twelve of 40 jobs, as the paper's days: two of them, 80 jobs, calibrate, and the ten others are replayed. Three of
+    450: 136 jobs of the first, whole slots, calibrate, the others are replayed. Done and utility are summed, slowdowns
+    averaged: two days like the one above, one of them with one job more of each kind, give (6 x 1.125 + 8 x 1.125) / 14."""
+    short = [jobs(40) for _ in range(12)]
+    early, late = parts(short)
+    assert (len(early), len(late)) == (2, 10)
+    early, late = parts([jobs(450), jobs(450), jobs(450)])
+    assert ([*map(len, early)], [*map(len, late)]) == ([136], [450, 450])
+    given = {"fifo": placers.FIFO(), "srtf": placers.SRTF()}
+    found = recommend(ONE_GPU, [jobs(6), jobs(8)], given, horizon=20)
+    assert [(one["mean_slowdown"], one["completed"]) for one in found.rows] == [(3.0, 14), (1.125, 14)]
+    assert "SRTF: on 14 past jobs" in found.why
 
 
 def settings(folder: Path, workload: Workload, **more: Any) -> PlaceSpec:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from equipoise.errors import InputError, refuse_if, said_of
+from equipoise.errors import refuse_if, said_of
 from equipoise.kernels import Floats
 from equipoise.linear_program import model_of, run, solver_of
 from equipoise.place.bound_lp import Program, Window, apart, demands, fitting, pools_of, together, windows_of

@@ -1,16 +1,16 @@
 """Which policy to recommend for a workload: each candidate replays the past, and the best by what the jobs state is it.
 
 Nothing of the jobs to come is seen. Where load is low all policies are alike, so the busiest stretch of the past is
-replayed; a tenth of it calibrates those that need it. The rule: who broke a promise by its own fault is out; of those within
-1 % of the most utility (where nothing is stated: of the least mean slowdown), the one with most jobs done, then most in
-time, then most promised on arrival.
+replayed, or several pasts one by one if they are short; a tenth of it calibrates those that need it. The rule: who broke a
+promise by its own fault is out; of those within 1 % of the most utility (where nothing is stated: of the least mean
+slowdown), the one with most jobs done, then most in time, then most promised on arrival.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,6 +29,7 @@ NEAR, TIES = 0.01, ("completed", "in_time", "promised_on_arrival")  # of the bes
 # no run would repeat.
 REPLAYED, CALIBRATED, LEAST = 1000, 200, 50
 ENOUGH = 100  # with fewer past jobs one or two large ones would decide: the usual policy is recommended
+SUMMED = (*TIES, "utility", "admitted", "broken_by_us", "broken_by_machine", "broken_by_statement")  # of a replay
 BESIDE = (USUAL, "srtf", "easy", "fifo")  # shown beside the one recommended
 
 
@@ -66,11 +67,17 @@ def candidates(*, calendar: bool = False, priced: bool = True) -> list[str]:
     return found
 
 
-def parts(history: Sequence[Workload]) -> tuple[Workload, Workload]:
-    """What candidates are calibrated on, and what they replay: the busiest of the last history. With several the first of
-    these is of another than the second."""
+def parts(history: Sequence[Workload]) -> tuple[list[Workload], list[Workload]]:
+    """What candidates are calibrated on, and what they replay: the busiest of the last history, and those before it as long
+    as all are few. With several histories the first ones calibrate, and are not replayed."""
+    early, late = [history[0]], [busiest(history[-1], REPLAYED)]
     tenth = max(LEAST, min(sum(map(len, history)) // 10, CALIBRATED))
-    return busiest(history[-2:][0], tenth), busiest(history[-1], REPLAYED)
+    rest = list(history[1:-1])
+    while rest and sum(map(len, early)) < tenth:
+        early.append(rest.pop(0))
+    while rest and len(rest[-1]) + sum(map(len, late)) <= REPLAYED:
+        late.insert(0, rest.pop())
+    return [busiest(early[0], tenth), *early[1:]], late
 
 
 def busiest(past: Workload, most: int) -> Workload:
@@ -85,7 +92,7 @@ def busiest(past: Workload, most: int) -> Workload:
 
 def recommend(
     cluster: Cluster,
-    past: Workload,
+    past: Workload | Sequence[Workload],
     policies: Mapping[str, Placer],
     *,
     slots: int | None = None,
@@ -98,7 +105,7 @@ def recommend(
     Parameters
     ----------
     cluster, past
-        The machines, and jobs that came before.
+        The machines, and jobs that came before: a workload, or several that are replayed one by one.
     policies
         Candidates by their names; one that cannot run here is left out.
     slots, horizon, seed, pace
@@ -106,22 +113,23 @@ def recommend(
     """
     rows: dict[str, Row] = {}
     unable: dict[str, str] = {}
+    pasts = [past] if isinstance(past, Workload) else past
+    window: dict[str, Any] = {"slots": slots, "horizon": horizon, "seed": seed, "pace": pace}
     for name, policy in policies.items():
         try:
-            row = simulate(cluster, past, policy, slots=slots, horizon=horizon, seed=seed, pace=pace).row
+            rows[name] = together([simulate(cluster, one, policy, **window).row for one in pasts], [*map(len, pasts)])
         except InputError as error:
             unable[policy.label] = error.what
-            continue
-        rows[name] = {key: value for key, value in row.items() if key != "seconds_per_decision"}
     if not rows:
         raise InputError(
             f"no policy can replay the past: {next(iter(unable.values()), 'none is given')}", code="policies.none"
         )
-    nothing = stated(past) == NOTHING
+    jobs = sum(map(len, pasts))
+    nothing = all(stated(one) == NOTHING for one in pasts)
     first, *others = ranked(rows, nothing)
     judged, key = ("mean slowdown", "mean_slowdown") if nothing else ("utility", "utility")
     row, beside = rows[first], [f"{rows[name]['policy']} {number(rows[name][key], 3)}" for name in others[:2]]
-    why = f"{row['policy']}: on {count(len(past), 'past job')} its {judged} was {number(row[key], 3)}"
+    why = f"{row['policy']}: on {count(jobs, 'past job')} its {judged} was {number(row[key], 3)}"
     why += f" ({', '.join(beside)})" if beside else ""
     why += (
         f", {row['completed']:,} done, {row['in_time']:,} in time, {row['promised_on_arrival']:,} promised on arrival"
@@ -130,6 +138,13 @@ def recommend(
         why += "; of those within 1 % of the best it has the most done, in time and promised"
     why += f"; cannot run here: {', '.join(unable)}" if unable else ""
     return Recommendation(row["policy"], first, why, tuple(rows.values()), unable)
+
+
+def together(rows: Sequence[Row], jobs: Sequence[int]) -> Row:
+    """Several replays as one row: what is counted or earned summed, slowdowns on average by jobs."""
+    one = {"policy": rows[0]["policy"]} | {key: sum(row[key] for row in rows) for key in SUMMED}
+    mean = [row["mean_slowdown"] for row in rows]
+    return one | {"mean_slowdown": float(np.average([value or 0.0 for value in mean], weights=jobs))}
 
 
 def ranked(rows: Mapping[str, Row], nothing: bool) -> list[str]:

@@ -147,21 +147,20 @@ def build(spec: PlaceSpec) -> PlaceScene:
 
 def _recommended(spec: PlaceSpec, scene: PlaceScene) -> Recommendation:
     """The best on history; with little or none the usual one."""
+    early, late = parts(scene.history) if scene.history else ([], [])
+    jobs = sum(map(len, late))
+    priced = jobs >= ENOUGH and any(stated(one) == WORTH for one in late)
     asked = spec.prices != type(spec).model_fields["prices"].default or spec.fixed_prices is not None
-    if asked and spec.history is None and not price_kinds(spec):
-        raise InputError(
-            "--prices and --fixed-prices have no effect: without --history PDORS takes no part; say --policy pdors",
-            code="prices.unused",
-        )
-    early, late = parts(scene.history) if scene.history else (None, None)
-    if early is None or late is None or len(late) < ENOUGH:
-        label, past = PLACERS.find(USUAL).name, counted(len(late), "past job") if late else "no past jobs"
+    if asked and not priced and not price_kinds(spec):
+        why = f"PDORS takes part where worth is stated and {ENOUGH} past jobs or more are replayed"
+        raise InputError(f"--prices and --fixed-prices have no effect: {why}; say --policy pdors", code="prices.unused")
+    if jobs < ENOUGH:
+        label, past = PLACERS.find(USUAL).name, counted(jobs, "past job") if late else "no past jobs"
         few = "are too few to tell" if late else "tell"
         return Recommendation(label, USUAL, f"{label}, the usual one: {past} {few} which is the best")
     plain = spec.model_copy(update={"replan": 0})  # it only refines
-    priced = spec.history is not None and stated(late) == WORTH
     names = candidates(calendar=scene.calendar is not None, priced=priced)
-    given = {name: placer_of(plain, [early], scene.cluster, name, k) for k, name in enumerate(names)}
+    given = {name: placer_of(plain, early, scene.cluster, name, k) for k, name in enumerate(names)}
     window: dict[str, Any] = {"slots": scene.slots, "horizon": scene.horizon}
     return recommend(scene.cluster, late, given, **window, seed=spec.seed, pace=spec.pace)
 

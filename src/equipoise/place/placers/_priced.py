@@ -12,7 +12,7 @@ import numpy as np
 from equipoise.kernels import Floats, Ints, kernel
 from equipoise.place.execution import NO_CAPACITY, PRICED_OUT
 from equipoise.place.job import DEADLINE, worth
-from equipoise.place.placers._pool import area, earliest
+from equipoise.place.placers._pool import Levels, Pool, earliest
 from equipoise.place.placers._seats import slots_left
 from equipoise.place.prices._posted import EVERY, LoadIndex, clearing, history_of
 
@@ -21,26 +21,53 @@ if TYPE_CHECKING:
 
 SLACKS = (0.02, 0.1, 0.3, 0.6)  # a date may cost so much of the worth of the earliest finish
 REMADE = 0.1  # and so much where room for it is made by planning all promises anew
-LATE = 0.02  # of its worth: a job that cannot have so much any more comes last
-GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
-TRIED, REPLAYS = (-3.0, 5.0), 7  # log2 of the price, in clearing prices; and how many are tried on history
-AS_GOOD = 1e-3  # of the worth: the lowest price this near the best is taken
+NEAR = 1.5  # slots: nearer ones cost less, for few can still come who would want them
+WAITS = 0.75  # of what a job would be worth if it waited as long as it needs: so much counts against it in the order
+DONE = 0.05  # of the mean worth of jobs so far: what being done counts in the order, also when it is worth nothing
+STEEP = 10.0  # times as much costs room in a slot that plans fill as in one that is free
+COARSE, FINE = (0.0, 2.0, 4.0, 6.0), (1.0, 0.5, 0.25)  # log2 of the prices tried on history, in clearing prices
+AS_GOOD = 0.01  # of the worth: of the prices this near the best the middle one is taken
+UNPROMISED = 0.98  # of its worth: what a job counts there that was not promised on arrival
 
 
 @kernel
-def densities_left(
-    jobs: Ints, now: int, arrival: Ints, kind: Ints, parameters: Floats, left: Floats, share: Floats, widest: Floats
+def losses_by_waiting(
+    jobs: Ints,
+    now: int,
+    arrival: Ints,
+    kind: Ints,
+    parameters: Floats,
+    left: Floats,
+    share: Floats,
+    widest: Floats,
+    done: float,
 ) -> Floats:
-    """Worth of finishing from now on at the widest, for each slot and share of the cluster that the width asked for takes; 0
-    where next to nothing is left. `left` in slots at the width asked for, `widest` what of that the widest takes."""
-    out = np.zeros(jobs.shape[0])
+    """What is lost if a job has to wait, for each slot and share of the cluster that the width asked for takes: the worth of
+    finishing from now on at the widest, less most of what it is after a wait, and `done`. `left` in slots at the width
+    asked for, `widest` what of that the widest takes."""
+    out = np.empty(jobs.shape[0])
     for k in range(jobs.shape[0]):
         j, (a, b, c) = jobs[k], parameters[jobs[k]]
-        soon = max(1.0, np.ceil(left[k] * widest[j] - 1e-9))
-        found = worth(kind[j], a, b, c, now + soon - 1.0 - arrival[j])
-        if found > LATE * a:
-            out[k] = found / (max(1.0, np.ceil(left[k] - 1e-9)) * share[j])
+        soon = now + max(1.0, np.ceil(left[k] * widest[j] - 1e-9)) - 1.0 - arrival[j]
+        lost = worth(kind[j], a, b, c, soon) - WAITS * worth(kind[j], a, b, c, soon + max(1.0, left[k]))
+        out[k] = (lost + done) / (max(1.0, np.ceil(left[k] - 1e-9)) * share[j])
     return out
+
+
+def cost(cells: Ints, levels: Levels, pool: Pool, now: int) -> float:
+    """What a plan takes: share of the cluster times slots, of which near ones count less and crowded ones more."""
+    rows = cells[:, 0] % len(pool.room)
+    free = pool.room[rows, 0] / np.maximum(1, pool.full[rows, 0])
+    return float(levels.share[cells[:, 1]] @ (-np.expm1((now - 1 - cells[:, 0]) / NEAR) * STEEP**-free))
+
+
+def earned(session: DatedSession) -> float:
+    """The worth of what was finished, less where it was not promised on arrival."""
+    run, total = session.run, 0.0
+    for j in np.flatnonzero(run.finish >= 0).tolist():
+        value = run.jobs[j].utility(int(run.finish[j] - run.arrival[j]))
+        total += value if session.at_once[j] else UNPROMISED * value
+    return total
 
 
 class Priced:
@@ -51,6 +78,7 @@ class Priced:
         self.session, run, policy = session, session.run, session.policy
         self.load: LoadIndex | None = None
         self.base, self.price, self.looked = 0.0, 0.0, -EVERY
+        self.jobs, self.worths = 0, 0.0
         if policy.history is None:
             return
         pasts = history_of(policy.history, policy.label)
@@ -68,17 +96,18 @@ class Priced:
 
             def score(log: float) -> float:
                 return sum(
-                    self.session.played(past, replace(policy, times=2.0**log, history=past)).earned() for past in pasts
+                    earned(self.session.played(past, replace(policy, times=2.0**log, history=past))) for past in pasts
                 )
 
-            policy.found[key] = 2.0 ** lowest_best(score)
+            policy.found[key] = 2.0 ** searched_best(score)
         return float(policy.found[key])
 
     def came(self, j: int) -> None:
-        """Nothing is learnt of a job that comes."""
+        """How much jobs are worth so far."""
+        self.jobs, self.worths = self.jobs + 1, self.worths + float(self.session.run.worth_parameters[j, 0])
 
     def binding(self, jobs: Ints) -> None:
-        """Nor of who is held by a promise."""
+        """Nothing is learnt of who is held by a promise."""
 
     def went(self, j: int) -> None:
         """Nor of who is done."""
@@ -96,7 +125,7 @@ class Priced:
             for due, value in self.dates(j, first, SLACKS) if first >= 0 else ():
                 cells = session.planned(j, p, due)
                 if len(cells):
-                    why, gain = PRICED_OUT, value - self.price * area(cells, levels)
+                    why, gain = PRICED_OUT, value - self.price * cost(cells, levels, pool, run.now)
                     if gain > best:
                         best, date = gain, due
         if date >= 0 and session.take(j, date):
@@ -119,32 +148,24 @@ class Priced:
         return [(first + k, float(value[k])) for k in ends]
 
     def order(self, queue: Ints) -> tuple[Ints, Ints]:
-        """The promised by date; and after them, in what they leave, the densest first."""
+        """The promised by date; and after them, in what they leave, who loses most by waiting."""
         session, run = self.session, self.session.run
         session.remake()
         left = slots_left(queue, run.work - run.done, session.speed)
         facts = (run.arrival, run.worth_kind, run.worth_parameters)
-        dense = densities_left(queue, run.now, *facts, left, session.share, session.widest) * session.weights(queue)
+        done = DONE * self.worths / max(1, self.jobs)
+        losses = losses_by_waiting(queue, run.now, *facts, left, session.share, session.widest, done)
         promised = session.promised[queue]
-        rest = np.where(dense > 0.0, -dense, left * session.share[queue])[~promised]
         by_date = queue[promised][np.argsort(session.due[queue[promised]], kind="stable")]
-        return by_date, queue[~promised][np.lexsort((rest, dense[~promised] <= 0.0))]
+        order = np.lexsort((left * session.share[queue], -losses * session.weights(queue)))
+        return by_date, queue[order][~promised[order]]
 
 
-def lowest_best(score: Callable[[float], float]) -> float:
-    """The lowest of the points that a golden section tries whose score is as good as the best."""
-    seen: dict[float, float] = {}
-
-    def at(x: float) -> float:
-        if x not in seen:
-            seen[x] = score(x)
-        return seen[x]
-
-    low, high = TRIED
-    while len(seen) < REPLAYS:
-        left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-        if at(left) >= at(right):
-            high = right
-        else:
-            low = left
-    return min(x for x in seen if seen[x] >= max(seen.values()) * (1.0 - AS_GOOD))
+def searched_best(score: Callable[[float], float]) -> float:
+    """Of the points that are tried, the coarse ones and then nearer ones, the middle one of those as good as the best."""
+    seen = {x: score(x) for x in COARSE}
+    for step in FINE:
+        best = max(seen, key=lambda x: seen[x])
+        seen |= {x: score(x) for x in (best - step, best + step) if x not in seen}
+    near = sorted(x for x in seen if seen[x] >= max(seen.values()) * (1.0 - AS_GOOD))
+    return near[len(near) // 2]

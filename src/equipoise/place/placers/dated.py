@@ -1,10 +1,10 @@
 """Dated: a promise is a date with a feasible plan; nothing stated, the plan is late and binds when it is now or never.
 
-Where nothing is stated, each slot runs the jobs that delay others least, and a date is a quantile of what jobs like it took,
-learnt from history and from the run. Where worth is stated, a date must be worth more than a price for the machine-time of
-its plan, found by replaying history; plans are as narrow as may be, made anew by date each slot, and what they leave goes to
-the densest. A plan holds parts of machines by count, so that everybody may move. Bad at few large jobs of many resources,
-whose parts are rounded up.
+Where nothing is stated, each slot runs the jobs that delay others least, and a date is a quantile of what jobs like it
+took, learnt from history and from the run. Where worth is stated, a date must be worth more than a price for the machine-
+time of its plan, found by replaying history; plans are as narrow as may be, made anew by date each slot, and what they
+leave goes to who loses most by waiting. A plan holds parts of machines by count, so that everybody may move. Bad at few
+large jobs of many resources, whose parts are rounded up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from equipoise.place.cluster import is_device
 from equipoise.place.execution import ADMITTED, INFEASIBLE_ALONE, MACHINE_LOST, NO_CAPACITY, PENDING, REFUSED, Execution
 from equipoise.place.job import UNSTATED, Workload
 from equipoise.place.placers._pool import Levels, area, book, by_size, levels_of, needed, plan, pools_of, usable
-from equipoise.place.placers._priced import Priced
+from equipoise.place.placers._priced import Priced, cost
 from equipoise.place.placers._seats import Due, LevelTable, Rates, grown, seat_all, seat_due, widen
 from equipoise.place.placers._slotwise import JOB, NO_SEATS, Slotwise, dominant
 from equipoise.place.placers._waits import Waits
@@ -117,6 +117,7 @@ class DatedSession(Slotwise):
         )  # samples of its plan, and of the cell to go first
         self.booked = 0.0  # by all plans: cluster x slots, at the widths asked for
         self.due = np.full(count, -1, dtype=np.int64)  # the slot promised
+        self.at_once: Bools = np.zeros(count, dtype=bool)  # who was promised on arrival
         self.waiting: dict[int, None] = {}
         self.begin, self.end = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         self.cells = np.empty((run.horizon + 1, 2), dtype=np.int64)
@@ -134,11 +135,6 @@ class DatedSession(Slotwise):
         kept = Kept(policy)
         replayed(self.run, kept, [past])
         return kept.sessions[0]
-
-    def earned(self) -> float:
-        """The worth of what is finished."""
-        both = zip(self.run.jobs, self.run.finish.tolist(), strict=True)
-        return sum((job.utility(slot - job.arrival) for job, slot in both if slot >= 0), 0.0)
 
     def _levels(self, j: int, p: int) -> Levels:
         """The levels of a job in a pool; jobs that are alike share them."""
@@ -290,7 +286,7 @@ class DatedSession(Slotwise):
             self.waiting[j] = None
 
     def remake(self, j: int = -1, due: int = -1, most: float = 0.0) -> bool:
-        """Plan all promises anew in order of date, with job j if that takes at most `most` (cluster x slots). If one finds
+        """Plan all promises anew in order of date, with job j if that costs at most `most` (cluster x slots). If one finds
         no room, plans stay as they were."""
         if not self.plans or len(self.plans) > MOST_REMADE:
             return False
@@ -300,7 +296,7 @@ class DatedSession(Slotwise):
         dates = {i: int(self.due[i]) for i in self.plans} | ({j: due} if j >= 0 else {})
         old = {i: (self.pool_of[i], cells) for i, cells in self.plans.items()}
         for i in sorted(dates, key=lambda i: (dates[i], i)):
-            if not self.take(i, dates[i]) or (i == j and area(self.plans[i], self.level[i][self.pool_of[i]]) > most):
+            if not self.take(i, dates[i]) or (i == j and self.cost(i) > most):
                 for pool, room in zip(self.pools, rooms, strict=True):
                     pool.room[:] = room
                 for k, (where, cells) in old.items():
@@ -310,6 +306,11 @@ class DatedSession(Slotwise):
                     self.promised[j], self.head[j] = False, -1
                 return False
         return True
+
+    def cost(self, j: int) -> float:
+        """What its plan takes, as it is priced where worth is stated."""
+        where = self.pool_of[j]
+        return cost(self.plans[j], self.level[j][where], self.pools[where], self.run.now)
 
     def promise(self, j: int, due: int) -> None:
         """Tell a job, which has a plan, its date."""
@@ -329,6 +330,7 @@ class DatedSession(Slotwise):
             return
         self.dates.came(job)
         why = self.dates.offer(job) if self.policy.dates else NO_CAPACITY
+        self.at_once[job] = not why
         self._new.append(job)
         if why:
             self.run.decide(job, PENDING, why)

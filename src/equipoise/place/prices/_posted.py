@@ -76,12 +76,18 @@ class Densities(NamedTuple):
 def densities(cluster: Cluster, jobs: Workload, horizon: int) -> Densities:
     """The need is in cluster-slots: worker-slots times a worker's dominant share, with its part of a server. The worth is
     that of the fastest finish. Jobs that cannot run here, or not in the horizon, are left out."""
-    run = Execution(cluster, jobs, None, horizon)
+    return _densities(Execution(cluster, jobs, None, horizon))
+
+
+def _densities(run: Execution, jobs: Workload | None = None) -> Densities:
+    """Of the run's own jobs, or of others on its cluster."""
+    if jobs is not None and jobs is not run.jobs:
+        return densities(run.cluster, jobs, run.horizon)
     rows = []
-    total = np.where(cluster.total > 0, cluster.total, np.inf)
-    for j, (job, arrays) in enumerate(zip(jobs, run.arrays, strict=True)):
-        slots = math.ceil(job.work / run.fastest[j]) if run.fastest[j] > 0.0 else horizon + 1
-        if slots <= horizon:
+    total = np.where(run.cluster.total > 0, run.cluster.total, np.inf)
+    for j, (job, arrays) in enumerate(zip(run.jobs, run.arrays, strict=True)):
+        slots = math.ceil(job.work / run.fastest[j]) if run.fastest[j] > 0.0 else run.horizon + 1
+        if slots <= run.horizon:
             amount = arrays.worker + (arrays.server / arrays.per_server if arrays.per_server else 0.0)
             need = job.work / job.rate(1, together=True) * float(np.max(amount / total))
             rows.append((float(job.arrival), job.utility(max(0, slots - 1)) / need, need))
@@ -102,7 +108,7 @@ def clearing(run: Execution, pasts: Sequence[Workload]) -> float:
     """The clearing price of past jobs: of the whole cluster for one slot. A scale to search around."""
     prices = []
     for past in pasts:
-        found = densities(run.cluster, past, run.horizon)
+        found = _densities(run, past)
         if len(found.need):
             prices.append(cut(found.density, found.need, run.slots or max(job.arrival for job in past) + 1))
     return float(np.median(prices)) if prices else 1.0
@@ -126,7 +132,8 @@ class LoadIndex:
     def __init__(self, run: Execution, past: Workload, anchor: float, window: int) -> None:
         self.anchor, self.window = anchor, window
         shift = max(job.arrival for job in past) + 1
-        before, now = densities(run.cluster, past, run.horizon), densities(run.cluster, run.jobs, run.horizon)
+        now = _densities(run)
+        before = now if past is run.jobs else _densities(run, past)
         self.arrival = np.concatenate((before.arrival - shift, now.arrival))
         self.density = np.concatenate((before.density, now.density))
         self.need = np.concatenate((before.need, now.need))
