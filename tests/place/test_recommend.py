@@ -90,13 +90,14 @@ def test_the_busiest_stretch_is_replayed_and_a_tenth_of_it_calibrated_on() -> No
 
 def test_several_short_pasts_are_replayed_one_by_one() -> None:
     """Twelve of 40 jobs, as the paper's days: two of them, 80 jobs, calibrate, and the ten others are replayed. Three of
-    450: 136 jobs of the first, whole slots, calibrate, the others are replayed. Done and utility are summed, slowdowns
-    averaged: two days like the one above, one of them with one job more of each kind, give (6 x 1.125 + 8 x 1.125) / 14."""
+    450: of the first 136 jobs, whole slots, calibrate; the others are replayed. Done and utility are summed, slowdowns
+    averaged: those of the test above."""
     short = [jobs(40) for _ in range(12)]
     early, late = parts(short)
     assert (len(early), len(late)) == (2, 10)
     early, late = parts([jobs(450), jobs(450), jobs(450)])
     assert ([*map(len, early)], [*map(len, late)]) == ([136], [450, 450])
+    assert parts([jobs(1200), jobs(450)], whole=True) == ([jobs(1200)], [jobs(450)])
     given = {"fifo": placers.FIFO(), "srtf": placers.SRTF()}
     found = recommend(ONE_GPU, [jobs(6), jobs(8)], given, horizon=20)
     assert [(one["mean_slowdown"], one["completed"]) for one in found.rows] == [(3.0, 14), (1.125, 14)]

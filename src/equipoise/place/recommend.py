@@ -67,17 +67,19 @@ def candidates(*, calendar: bool = False, priced: bool = True) -> list[str]:
     return found
 
 
-def parts(history: Sequence[Workload]) -> tuple[list[Workload], list[Workload]]:
+def parts(history: Sequence[Workload], *, whole: bool = False) -> tuple[list[Workload], list[Workload]]:
     """What candidates are calibrated on, and what they replay: the busiest of the last history, and those before it as long
-    as all are few. With several histories the first ones calibrate, and are not replayed."""
-    early, late = [history[0]], [busiest(history[-1], REPLAYED)]
+    as all are few. With several histories the first ones calibrate, and are not replayed. `whole`: none is cut, for with a
+    fixed end a part of the jobs would be a lower load."""
     tenth = max(LEAST, min(sum(map(len, history)) // 10, CALIBRATED))
-    rest = list(history[1:-1])
+    early, late, rest = [history[0]], [history[-1]], list(history[1:-1])
+    if not whole:
+        early, late = [busiest(early[0], tenth)], [busiest(late[0], REPLAYED)]
     while rest and sum(map(len, early)) < tenth:
         early.append(rest.pop(0))
     while rest and len(rest[-1]) + sum(map(len, late)) <= REPLAYED:
         late.insert(0, rest.pop())
-    return [busiest(early[0], tenth), *early[1:]], late
+    return early, late
 
 
 def busiest(past: Workload, most: int) -> Workload:

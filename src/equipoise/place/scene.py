@@ -147,7 +147,7 @@ def build(spec: PlaceSpec) -> PlaceScene:
 
 def _recommended(spec: PlaceSpec, scene: PlaceScene) -> Recommendation:
     """The best on history; with little or none the usual one."""
-    early, late = parts(scene.history) if scene.history else ([], [])
+    early, late = parts(scene.history, whole=scene.slots is not None) if scene.history else ([], [])
     jobs = sum(map(len, late))
     priced = jobs >= ENOUGH and any(stated(one) == WORTH for one in late)
     asked = spec.prices != type(spec).model_fields["prices"].default or spec.fixed_prices is not None

@@ -1,10 +1,10 @@
 """Dated: a promise is a date with a feasible plan; nothing stated, the plan is late and binds when it is now or never.
 
 Where nothing is stated, each slot runs the jobs that delay others least, and a date is a quantile of what jobs like it
-took, learnt from history and from the run. Where worth is stated, a date must be worth more than a price for the machine-
-time of its plan, found by replaying history; plans are as narrow as may be, made anew by date each slot, and what they
-leave goes to who loses most by waiting. A plan holds parts of machines by count, so that everybody may move. Bad at few
-large jobs of many resources, whose parts are rounded up.
+took, learnt from history and from the run. Where worth is stated, a date must be worth more than a price for the
+machine-time of its plan, found by replaying history; plans are as narrow as may be, made anew by date each slot, and what
+they leave goes to who loses most by waiting. A plan holds parts of machines by count, so that everybody may move. Bad at
+few large jobs of many resources, whose parts are rounded up.
 """
 
 from __future__ import annotations
