@@ -261,8 +261,8 @@ class Drawn:
     histories: int
 
 
-# Asks for 2.1 times what there is in its two days: mean of 40 seeds, no job counted for more than PLANNED_AHEAD.
-EXAMPLE = Drawn(jobs=320, machines=2, slots=2 * A_DAY, histories=2)
+# Asks for 1.8 times what there is in its two days: mean of 40 seeds, without jobs longer than PLANNED_AHEAD.
+EXAMPLE = Drawn(jobs=400, machines=2, slots=2 * A_DAY, histories=2)
 PAPER = Drawn(jobs=60, machines=20, slots=24, histories=4)  # --format synthetic: an overloaded day, worth stated
 
 

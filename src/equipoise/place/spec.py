@@ -117,7 +117,7 @@ class SceneSpec(Spec):
     )
     restart: str | None = of_jobs(None, "Lost whenever a job starts, moves or is resized.", "30s")
     wrong: Wrong = of_jobs(0.0, "Durations are wrong by up to this part: 0.5 is by up to 50 %.", "PART")
-    draw: Count = of_jobs(None, "Without JOBS: so many are drawn. (default: 320)", "COUNT")
+    draw: Count = of_jobs(None, "Without JOBS: so many are drawn. (default: 400)", "COUNT")
     horizon: Count = of_time(
         None, "Plan each job within so many slots of its arrival, rolling. (default: 48 hours)", "SLOTS"
     )
