@@ -310,7 +310,7 @@ def _like_philly(spec: SceneSpec, count: int, span: int, seed: int) -> tuple[Wor
 
 def _like_the_paper(spec: SceneSpec, count: int, span: int, seed: int) -> tuple[Workload, str]:
     """Jobs that state worth and take several resources, in slots of an hour."""
-    said = f"{counted(count, 'synthetic job')} over {span} slots of an hour, seed {seed}"
+    said = f"{counted(count, 'synthetic job')} (--format {SYNTHETIC}) over {span} slots of an hour, seed {seed}"
     return traces.synthetic(count, seed=seed, slots=span), said
 
 
