@@ -15,7 +15,8 @@ from equipoise.cli import main
 from equipoise.place.files import read_cluster, read_jobs
 
 EVERY = ("Dated", "PDORS", "OASiS", "FIFO", "EASY", "DRF", "Dorm-style", "SRTF", "LAS")
-QUICK = ("--draw", "12", "--slots", "12", "--machines", "4", "--replan", "4", "--seed", "3")
+PAPER = ("--format", "synthetic")  # worth is stated: prices, PDORS, a bound of utility
+QUICK = ("--draw", "12", "--slots", "12", "--machines", "4", *PAPER, "--replan", "4", "--seed", "3")
 CLUSTER = """
 bandwidth: {inside: 20Gbps, between: 1Gbps}
 machines:
@@ -113,7 +114,7 @@ def rows_of(content):
 
 @pytest.fixture(scope="module")
 def quick_run(tmp_path_factory):
-    """The built-in example made small, in a process of its own, shared by the tests that read it."""
+    """The synthetic jobs, few of them, in a process of its own, shared by the tests that read it."""
     path = tmp_path_factory.mktemp("quick")
     return path, equipoise("place", *QUICK, "--policy", "all", "--json", cwd=path)
 
@@ -602,7 +603,8 @@ def test_help_lists_the_commands_and_the_options(place):
         (("--placer", "best"), "unknown packing 'best'"),
         (("--replan", "-1"), "--replan: -1 steps"),
         (("--seed", "-1"), "--seed: -1 is no count"),
-        (("--elasticity", "2"), "--elasticity has no effect: no JOBS are given"),
+        (("--slot", "1h"), "--slot has no effect: no JOBS are given"),
+        ((*PAPER, "--elasticity", "2"), "--elasticity has no effect: no JOBS are given"),
         (("--config", "unknown.yaml"), "did you mean 'policy'"),
         (("unknown_resource.yaml", "--cluster", "cluster.yaml"), "resource.yaml, line 12: job 'a': unknown resource"),
         (("negative.yaml", "--cluster", "cluster.yaml"), "negative.yaml, line 12: job 'a': worker: gpu is '-1'"),

@@ -6,7 +6,7 @@ import difflib
 import inspect
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -32,6 +32,7 @@ from equipoise.place.spec import (
     PLACERS,
     RECOMMENDED,
     SEEN,
+    SYNTHETIC,
     TRACES,
     USUAL,
     WORTHS,
@@ -42,8 +43,9 @@ from equipoise.place.spec import (
 from equipoise.place.traces._rows import columns, format_of, opened
 from equipoise.units import count as counted, seconds
 
-DRAWN, DRAWN_SLOTS, DRAWN_MACHINES = 60, 24, 20  # the built-in example: an overloaded day
-OTHER_SEEDS, HISTORIES = 1000, 4  # its history: so many other draws, from this seed on
+OTHER_SEEDS = 1000  # history of drawn jobs: other draws, from so many seeds later on
+TEN_MINUTES, A_DAY = 600.0, 144  # a slot of the built-in example, in seconds; slots of a day
+NO_EFFECT = "has no effect: no JOBS are given, so that they are drawn"
 GPUS = 8
 PLANNED_AHEAD = 48 * 3600.0  # seconds, where nothing is said
 NO_PAST = "history.none"  # the code of an error: nothing comes before the jobs that are scored
@@ -192,8 +194,7 @@ def read_scene(spec: SceneSpec, *, history: bool) -> PlaceScene:
         )
     notes, moved = Notes(), 0
     if spec.jobs is None:
-        cluster, jobs, past, slots = _example(spec, history, notes)
-        horizon = spec.horizon
+        cluster, jobs, past, slots, horizon = _example(spec, history, notes)
     else:
         kind = spec.format if spec.format != AUTO else format_of(Path(spec.jobs))
         cluster = read_cluster(spec)
@@ -242,33 +243,74 @@ def history_scene(spec: PricedSpec) -> PlaceScene:
             raise InputError("no history: say --history FILE of past jobs")
         scene = read_scene(spec, history=True)
         return replace(scene, jobs=scene.history[0])
-    kind = spec.history_format or spec.format
+    kind = spec.history_format or (AUTO if spec.format == SYNTHETIC else spec.format)
     one_file = [spec.model_copy(update={"jobs": name, "format": kind, "history": None}) for name in spec.history]
     scenes = [read_scene(one, history=False) for one in one_file]
     notes = tuple(dict.fromkeys(note for scene in scenes for note in scene.notes))
     return replace(scenes[0], history=tuple(scene.jobs for scene in scenes), notes=notes)
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """Without files: so many jobs arrive in so many slots, on so many machines, after so many histories of their kind."""
+
+    jobs: int
+    machines: int
+    slots: int
+    histories: int
+
+
+# Asks for 1.8 times what there is in its two days: mean of 40 seeds, without jobs longer than PLANNED_AHEAD.
+EXAMPLE = Drawn(jobs=400, machines=2, slots=2 * A_DAY, histories=2)
+PAPER = Drawn(jobs=60, machines=20, slots=24, histories=4)  # --format synthetic: an overloaded day, worth stated
+
+
 def _example(
     spec: SceneSpec, history: bool, notes: Notes
-) -> tuple[Cluster, Workload, tuple[Workload, ...], int | None]:
-    """The built-in example; history is the same generator with other seeds, or files."""
-    for name in ("slot", "elasticity", "gpus_per_machine", "window"):
+) -> tuple[Cluster, Workload, tuple[Workload, ...], int | None, int | None]:
+    """The built-in example with its slots or its horizon; history is the same generator with other seeds, or files."""
+    paper = spec.format == SYNTHETIC
+    usual, draw = (PAPER, _like_the_paper) if paper else (EXAMPLE, _like_philly)
+    for name in ("slot", "window", *(("elasticity", "gpus_per_machine") if paper else ())):
         if getattr(spec, name) is not None:
-            raise InputError(f"--{name.replace('_', '-')} has no effect: no JOBS are given, so that they are drawn")
-    count, machines = spec.draw or DRAWN, spec.machines or DRAWN_MACHINES
-    span = spec.slots or DRAWN_SLOTS
-    cluster = traces.synthetic_cluster(machines) if spec.cluster is None else read_cluster(spec)
-    jobs = traces.synthetic(count, seed=spec.seed, slots=span)
-    first = spec.seed + OTHER_SEEDS
-    past: tuple[Workload, ...] = tuple(traces.synthetic(count, seed=first + k, slots=span) for k in range(HISTORIES))
-    notes.add(f"no JOBS given: {count} synthetic jobs over {span} slots of an hour, seed {spec.seed}")
-    said = f"{HISTORIES} other draws of the same kind, seeds {first} to {first + HISTORIES - 1}"
+            raise InputError(f"--{name.replace('_', '-')} {NO_EFFECT}", code="drawn.unused")
+    count, span = spec.draw or usual.jobs, spec.slots or usual.slots
+    if spec.cluster is not None:
+        cluster = read_cluster(spec)
+    else:
+        machines = spec.machines or usual.machines
+        gpus = spec.gpus_per_machine or GPUS
+        cluster = traces.synthetic_cluster(machines) if paper else traces.gpu_cluster(machines, gpus)
+    jobs, said = draw(spec, count, span, spec.seed)
+    notes.add(f"no JOBS given: {said}")
+    first, last = spec.seed + OTHER_SEEDS, spec.seed + OTHER_SEEDS + usual.histories - 1
+    past = tuple(draw(spec, count, span, seed)[0] for seed in range(first, last + 1))
     if isinstance(spec, PricedSpec) and spec.history is not None:
         past = _past(spec, cluster, notes)
     elif history:
+        said = f"{usual.histories} other draws of the same kind, seeds {first} to {last}"
         notes.add(f"history: {said}; the scored jobs are never seen by calibration")
-    return cluster, jobs, past, None if spec.horizon is not None else span
+    if spec.horizon is not None:
+        return cluster, jobs, past, None, spec.horizon
+    if paper or spec.slots is not None:
+        return cluster, jobs, past, span, None
+    return cluster, jobs, past, None, round(PLANNED_AHEAD / TEN_MINUTES)
+
+
+def _like_philly(spec: SceneSpec, count: int, span: int, seed: int) -> tuple[Workload, str]:
+    """Jobs that state nothing, or with drawn worth. Of a part of a day the arrivals of the whole day are moved together."""
+    days = -(-span // A_DAY)
+    given = _asked(spec, "philly_like", traces.philly_like) | {"seed": seed, "days": days}
+    jobs = traces.philly_like(count, **given)
+    close = tuple(job.but(arrival=job.arrival * span // (days * A_DAY)) for job in jobs)
+    said = f"{counted(count, 'job')} drawn like those of the Philly cluster, over {span} slots of 10 min; {jobs.note}"
+    return replace(jobs, jobs=close), said
+
+
+def _like_the_paper(spec: SceneSpec, count: int, span: int, seed: int) -> tuple[Workload, str]:
+    """Jobs that state worth and take several resources, in slots of an hour."""
+    said = f"{counted(count, 'synthetic job')} (--format {SYNTHETIC}) over {span} slots of an hour, seed {seed}"
+    return traces.synthetic(count, seed=seed, slots=span), said
 
 
 def _past(spec: PricedSpec, cluster: Cluster, notes: Notes) -> tuple[Workload, ...]:
@@ -400,6 +442,14 @@ def read_jobs(spec: SceneSpec, path: Path, kind: str, cluster: Cluster | None) -
                 raise InputError(f"--{name.replace('_', '-')} has no effect: {path.name} is no trace")
         return files.read_jobs(path, cast(Cluster, cluster), spec.slot)
     reader = TRACES.load(kind)
+    given = _asked(spec, kind, reader)
+    if cluster is not None and "types" in inspect.signature(reader).parameters:
+        given["types"] = cluster.types
+    return reader(path, **given)
+
+
+def _asked(spec: SceneSpec, kind: str, reader: Callable[..., Workload]) -> dict[str, Any]:
+    """What the spec says of a trace, by its reader's parameters; what the reader does not take is refused."""
     takes = inspect.signature(reader).parameters
     for name in ("slot", "elasticity", "sized_utility", "worth", *(["gpus_per_machine"] * (spec.machines is None))):
         if name not in takes and getattr(spec, name) != type(spec).model_fields[name].default:
@@ -408,8 +458,7 @@ def read_jobs(spec: SceneSpec, path: Path, kind: str, cluster: Cluster | None) -
     if not spec.sized_utility and spec.worth == WORTHS[0]:
         raise InputError("--no-sized-utility has no effect: no worth is drawn; say --worth drawn with it")
     given = {name: getattr(spec, name) for name in takes if name in type(spec).model_fields}
-    given |= {"types": cluster.types} if cluster is not None and "types" in takes else {}
-    return reader(path, **{name: value for name, value in given.items() if value is not None})
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def read_cluster(spec: SceneSpec) -> Cluster:

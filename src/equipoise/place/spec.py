@@ -10,9 +10,9 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
-from pydantic import AfterValidator, ValidationInfo, field_validator
+from pydantic import AfterValidator, ValidationInfo, field_validator, model_validator
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.registry import Registry, whole_reference
@@ -29,6 +29,7 @@ PLACERS: Registry[Placer] = Registry("equipoise.place.placers", "policy")
 PRICES: Registry[Prices] = Registry("equipoise.place.prices", "prices")
 TRACES: Registry[Workload] = Registry("equipoise.place.traces", "format")
 AUTO, OWN = "auto", "own"  # formats of jobs besides those of traces
+SYNTHETIC = "synthetic"  # no format of files: without JOBS they are drawn as the paper's experiments have them
 PACKINGS = ("greedy", "rounding")
 SEEN, UNSEEN = PACES = ("seen", "unseen")  # whether the true work of a job is known after the first slot it ran in
 DRAWN = "drawn"
@@ -96,13 +97,19 @@ class SceneSpec(Spec):
     )
     machines: Count = of_jobs(None, "So many equal GPU machines, instead of --cluster.", "COUNT")
     gpus_per_machine: Count = of_jobs(None, "GPUs of each; also what fitted one machine in the trace. (default: 8)")
-    format: str = of_jobs("auto", f"How JOBS is written: {', '.join(formats())}.", "NAME")
+    format: str = of_jobs(
+        "auto",
+        f"How JOBS is written: {', '.join(formats())}. Without JOBS: {SYNTHETIC} draws the paper's kind.",
+        "NAME",
+    )
     slot: str | None = of_jobs(None, "Length of a slot. (default: the file's own, 10m for traces)", "10m")
     elasticity: Times = of_jobs(
         None, "Jobs of a trace run on up to so many times the GPUs they had. (default: 1; elasticflow: 4)"
     )
     worth: str = of_jobs(
-        WORTHS[0], "What jobs of a trace are worth: none (nothing is stated), or drawn by --seed.", "none|drawn"
+        WORTHS[0],
+        "What jobs of a trace, or drawn ones, are worth: none (nothing is stated), or drawn by --seed.",
+        "none|drawn",
     )
     sized_utility: bool = of_jobs(True, "With --worth drawn: worth grows with the job's GPU time.")
     window: str | None = of_jobs(
@@ -110,25 +117,33 @@ class SceneSpec(Spec):
     )
     restart: str | None = of_jobs(None, "Lost whenever a job starts, moves or is resized.", "30s")
     wrong: Wrong = of_jobs(0.0, "Durations are wrong by up to this part: 0.5 is by up to 50 %.", "PART")
-    draw: Count = of_jobs(None, "Without JOBS: so many synthetic jobs are drawn. (default: 60)", "COUNT")
+    draw: Count = of_jobs(None, "Without JOBS: so many are drawn. (default: 400)", "COUNT")
     horizon: Count = of_time(
         None, "Plan each job within so many slots of its arrival, rolling. (default: 48 hours)", "SLOTS"
     )
     slots: Count = of_time(None, "Or: everything ends at this slot.", "SLOTS")
-    seed: Annotated[int, count_from(0)] = of_time(
-        0, "Draws utilities, synthetic jobs, wrong durations; re-planning.", "SEED"
-    )
+    seed: Annotated[int, count_from(0)] = of_time(0, "Draws jobs, utilities, wrong durations; re-planning.", "SEED")
 
     @classmethod
     def upgrade(cls, values: dict[str, object], version: str) -> dict[str, object]:
-        """In 0.1.0 the worth of a trace's jobs was drawn, a job's pace was not seen, all policies took part, and `packing`
-        was called `placer`."""
+        """In 0.1.0 the worth of a trace's jobs was drawn, a job's pace was not seen, all policies took part, `packing`
+        was called `placer`, and without `jobs` they were synthetic."""
         values = {"packing" if name == "placer" else name: value for name, value in values.items()}
+        if version != FIRST:
+            return values
         first = {"worth": DRAWN, "pace": UNSEEN, "policy": EVERY}
         known = {name: value for name, value in first.items() if name in cls.model_fields}
-        return known | values if version == FIRST else values
+        drawn = {} if values.get("jobs") else {"format": SYNTHETIC}
+        return known | values | drawn
 
-    _known = known_names({"worth": WORTHS, "format": formats()})
+    _known = known_names({"worth": WORTHS, "format": [*formats(), SYNTHETIC]})
+
+    @model_validator(mode="after")
+    def _read_where_there_is_a_file(self) -> Self:
+        """A file is never synthetic: who adds JOBS to a config of 0.1.0 that had none has them read."""
+        if self.jobs is not None and self.format == SYNTHETIC:
+            self.format = AUTO
+        return self
 
     @field_validator("slot", "restart")
     @classmethod
