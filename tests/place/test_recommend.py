@@ -11,6 +11,7 @@ from equipoise.errors import InputError
 from equipoise.place import Cluster, Deadline, Job, Machine, PlaceSpec, SweepSpec, Workload, placers, write_jobs
 from equipoise.place.execution import Execution
 from equipoise.place.recommend import candidates, parts, ranked, recommend
+from equipoise.place.slowdown import DEADLINES, NOTHING
 from refusals import refused
 
 ONE_GPU = Cluster((Machine({"gpu": 1}),))
@@ -154,6 +155,11 @@ def test_a_config_of_the_first_release_plays_all_policies(tmp_path: Path) -> Non
     assert {"pdors", "srtf", "fifo", "las"} <= set(PlaceSpec.from_yaml(tmp_path / "old.yaml").policy)
     assert {"srtf", "elasticflow:priced"} <= set(candidates())
     assert [name for name in candidates() if name not in candidates(calendar=True)] == [
+        "elasticflow",
+        "elasticflow:priced",
+    ]
+    assert [name for name in candidates() if name not in candidates(about=DEADLINES)] == ["pdors"]
+    assert [name for name in candidates(about=DEADLINES) if name not in candidates(about=NOTHING)] == [
         "elasticflow",
         "elasticflow:priced",
     ]

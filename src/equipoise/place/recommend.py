@@ -19,7 +19,7 @@ from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Workload
 from equipoise.place.simulate import Placer, simulate
-from equipoise.place.slowdown import NOTHING, stated
+from equipoise.place.slowdown import NOTHING, WORTH, stated
 from equipoise.place.spec import PLACERS, SEEN, USUAL
 from equipoise.present.text import number
 from equipoise.units import count
@@ -54,13 +54,15 @@ class Recommendation:
         }
 
 
-def candidates(*, calendar: bool = False, priced: bool = True) -> list[str]:
+def candidates(*, calendar: bool = False, about: str = WORTH) -> list[str]:
     """Every placer there is and each of its `kinds`; of the `named_only` those that say `candidate = True`; with a calendar
-    those only that keep to one; not `priced`: none that posts prices, which takes long to find them."""
+    those only that keep to one. `about` is what jobs state: those that post prices want worth, which takes long to find
+    them, and those that say `wants_worth` want worth or deadlines."""
     found = []
     for choice in PLACERS.choices():
         able = not calendar or choice.facts.get("calendars", True)
-        able = able and (priced or "prices" not in cast("Sequence[str]", choice.facts.get("settings", ())))
+        able = able and (about == WORTH or "prices" not in cast("Sequence[str]", choice.facts.get("settings", ())))
+        able = able and (about != NOTHING or not choice.facts.get("wants_worth"))
         if able and choice.facts.get("candidate", not choice.facts.get("named_only")):
             kinds = cast("Sequence[str]", choice.facts.get("kinds", ()))
             found += [choice.stem, *(f"{choice.stem}:{kind}" for kind in kinds)]

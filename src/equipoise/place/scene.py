@@ -25,7 +25,7 @@ from equipoise.place.execution import end_of
 from equipoise.place.job import Workload
 from equipoise.place.recommend import BESIDE, ENOUGH, Recommendation, candidates, parts, recommend
 from equipoise.place.simulate import Placer
-from equipoise.place.slowdown import WORTH, stated
+from equipoise.place.slowdown import NOTHING, WORTH, stated
 from equipoise.place.spec import (
     AUTO,
     OWN,
@@ -151,9 +151,9 @@ def _recommended(spec: PlaceSpec, scene: PlaceScene) -> Recommendation:
     """The best on history; with little or none the usual one."""
     early, late = parts(scene.history, whole=scene.slots is not None) if scene.history else ([], [])
     jobs = sum(map(len, late))
-    priced = jobs >= ENOUGH and any(stated(one) == WORTH for one in late)
+    about = stated(late[-1]) if late else NOTHING
     asked = spec.prices != type(spec).model_fields["prices"].default or spec.fixed_prices is not None
-    if asked and not priced and not price_kinds(spec):
+    if asked and (about != WORTH or jobs < ENOUGH) and not price_kinds(spec):
         why = f"PDORS takes part where worth is stated and {ENOUGH} past jobs or more are replayed"
         raise InputError(f"--prices and --fixed-prices have no effect: {why}; say --policy pdors", code="prices.unused")
     if jobs < ENOUGH:
@@ -161,7 +161,7 @@ def _recommended(spec: PlaceSpec, scene: PlaceScene) -> Recommendation:
         few = "are too few to tell" if late else "tell"
         return Recommendation(label, USUAL, f"{label}, the usual one: {past} {few} which is the best")
     plain = spec.model_copy(update={"replan": 0})  # it only refines
-    names = candidates(calendar=scene.calendar is not None, priced=priced)
+    names = candidates(calendar=scene.calendar is not None, about=about)
     given = {name: placer_of(plain, early, scene.cluster, name, k) for k, name in enumerate(names)}
     window: dict[str, Any] = {"slots": scene.slots, "horizon": scene.horizon}
     return recommend(scene.cluster, late, given, **window, seed=spec.seed, pace=spec.pace)

@@ -64,7 +64,8 @@ class ElasticFlow:
     rank: ClassVar[float] = 8.0
     promises: ClassVar[bool] = True
     named_only: ClassVar[bool] = True  # it refuses clusters
-    candidate: ClassVar[bool] = True  # to be recommended
+    candidate: ClassVar[bool] = True  # to be recommended,
+    wants_worth: ClassVar[bool] = True  # where worth or deadlines are stated
     calendars: ClassVar[bool] = False  # it refuses one
     kinds: ClassVar[tuple[str, ...]] = ("priced",)
     _found: dict[object, float] = field(init=False, default_factory=dict, repr=False, compare=False)
