@@ -98,7 +98,9 @@ def test_several_short_pasts_are_replayed_one_by_one() -> None:
     assert (len(early), len(late)) == (2, 10)
     early, late = parts([jobs(450), jobs(450), jobs(450)])
     assert ([*map(len, early)], [*map(len, late)]) == ([136], [450, 450])
-    assert parts([jobs(1200), jobs(450)], whole=True) == ([jobs(1200)], [jobs(450)])
+    assert parts([jobs(1200), jobs(450)], 4000) == ([jobs(1200)], [jobs(450)])
+    later = Workload(tuple(job.but(arrival=job.arrival + 500) for job in jobs(40)))
+    assert parts([later], 30) == ([jobs(10)], [jobs(10)])  # of the first 30 slots, moved to slot 0
     given = {"fifo": placers.FIFO(), "srtf": placers.SRTF()}
     found = recommend(ONE_GPU, [jobs(6), jobs(8)], given, horizon=20)
     assert [(one["mean_slowdown"], one["completed"]) for one in found.rows] == [(3.0, 14), (1.125, 14)]
@@ -153,6 +155,9 @@ def test_a_config_of_the_first_release_plays_all_policies(tmp_path: Path) -> Non
     """Without a version, as 0.1.0 wrote it; today's default is another."""
     (tmp_path / "old.yaml").write_text("draw: 4\n")
     assert {"pdors", "srtf", "fifo", "las"} <= set(PlaceSpec.from_yaml(tmp_path / "old.yaml").policy)
+    (tmp_path / "past.yaml").write_text("history: [past.csv]\nformat: philly\n")
+    old = PlaceSpec.from_yaml(tmp_path / "past.yaml")
+    assert (old.format, old.history_format) == ("synthetic", "philly")  # the one was that of the other
     assert {"srtf", "elasticflow:priced"} <= set(candidates())
     assert [name for name in candidates() if name not in candidates(calendar=True)] == [
         "elasticflow",

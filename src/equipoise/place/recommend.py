@@ -18,6 +18,7 @@ from equipoise.document import Row
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster
 from equipoise.place.job import Workload
+from equipoise.place.prices._posted import history_of
 from equipoise.place.simulate import Placer, simulate
 from equipoise.place.slowdown import NOTHING, WORTH, stated
 from equipoise.place.spec import PLACERS, SEEN, USUAL
@@ -69,14 +70,17 @@ def candidates(*, calendar: bool = False, about: str = WORTH) -> list[str]:
     return found
 
 
-def parts(history: Sequence[Workload], *, whole: bool = False) -> tuple[list[Workload], list[Workload]]:
+def parts(history: Sequence[Workload], slots: int | None = None) -> tuple[list[Workload], list[Workload]]:
     """What candidates are calibrated on, and what they replay: the busiest of the last history, and those before it as long
-    as all are few. With several histories the first ones calibrate, and are not replayed. `whole`: none is cut, for with a
-    fixed end a part of the jobs would be a lower load."""
+    as all are few. With several histories the first ones calibrate, and are not replayed. With a fixed end after `slots` a
+    part of the jobs would be a lower load: then it is the first so many slots of each."""
     tenth = max(LEAST, min(sum(map(len, history)) // 10, CALIBRATED))
-    early, late, rest = [history[0]], [history[-1]], list(history[1:-1])
-    if not whole:
-        early, late = [busiest(early[0], tenth)], [busiest(late[0], REPLAYED)]
+    if slots is None:
+        first, *rest, last = [busiest(history[0], tenth), *history[1:-1], busiest(history[-1], REPLAYED)]
+    else:
+        whole = [past.between(past[0].arrival, past[0].arrival + slots) for past in history]
+        first, *rest, last = whole if len(whole) > 1 else whole * 2
+    early, late = [first], [last]
     while rest and sum(map(len, early)) < tenth:
         early.append(rest.pop(0))
     while rest and len(rest[-1]) + sum(map(len, late)) <= REPLAYED:
@@ -117,7 +121,7 @@ def recommend(
     """
     rows: dict[str, Row] = {}
     unable: dict[str, str] = {}
-    pasts = [past] if isinstance(past, Workload) else past
+    pasts = history_of(past, "recommend")
     window: dict[str, Any] = {"slots": slots, "horizon": horizon, "seed": seed, "pace": pace}
     for name, policy in policies.items():
         try:
@@ -129,7 +133,7 @@ def recommend(
             f"no policy can replay the past: {next(iter(unable.values()), 'none is given')}", code="policies.none"
         )
     jobs = sum(map(len, pasts))
-    nothing = all(stated(one) == NOTHING for one in pasts)
+    nothing = stated(job for one in pasts for job in one) == NOTHING
     first, *others = ranked(rows, nothing)
     judged, key = ("mean slowdown", "mean_slowdown") if nothing else ("utility", "utility")
     row, beside = rows[first], [f"{rows[name]['policy']} {number(rows[name][key], 3)}" for name in others[:2]]
@@ -147,8 +151,11 @@ def recommend(
 def together(rows: Sequence[Row], jobs: Sequence[int]) -> Row:
     """Several replays as one row: what is counted or earned summed, slowdowns on average by jobs."""
     one = {"policy": rows[0]["policy"]} | {key: sum(row[key] for row in rows) for key in SUMMED}
-    mean = [row["mean_slowdown"] for row in rows]
-    return one | {"mean_slowdown": float(np.average([value or 0.0 for value in mean], weights=jobs))}
+    told = [
+        (row["mean_slowdown"], count) for row, count in zip(rows, jobs, strict=True) if row["mean_slowdown"] is not None
+    ]
+    mean = float(np.average([slow for slow, _ in told], weights=[count for _, count in told])) if told else None
+    return one | {"mean_slowdown": mean}
 
 
 def ranked(rows: Mapping[str, Row], nothing: bool) -> list[str]:

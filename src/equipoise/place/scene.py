@@ -25,7 +25,7 @@ from equipoise.place.execution import end_of
 from equipoise.place.job import Workload
 from equipoise.place.recommend import BESIDE, ENOUGH, Recommendation, candidates, parts, recommend
 from equipoise.place.simulate import Placer
-from equipoise.place.slowdown import NOTHING, WORTH, stated
+from equipoise.place.slowdown import WORTH, stated
 from equipoise.place.spec import (
     AUTO,
     OWN,
@@ -149,9 +149,9 @@ def build(spec: PlaceSpec) -> PlaceScene:
 
 def _recommended(spec: PlaceSpec, scene: PlaceScene) -> Recommendation:
     """The best on history; with little or none the usual one."""
-    early, late = parts(scene.history, whole=scene.slots is not None) if scene.history else ([], [])
+    early, late = parts(scene.history, scene.slots) if scene.history else ([], [])
     jobs = sum(map(len, late))
-    about = stated(late[-1]) if late else NOTHING
+    about = stated(job for one in late for job in one)
     asked = spec.prices != type(spec).model_fields["prices"].default or spec.fixed_prices is not None
     if asked and (about != WORTH or jobs < ENOUGH) and not price_kinds(spec):
         why = f"PDORS takes part where worth is stated and {ENOUGH} past jobs or more are replayed"

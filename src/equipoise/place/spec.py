@@ -134,6 +134,8 @@ class SceneSpec(Spec):
         first = {"worth": DRAWN, "pace": UNSEEN, "policy": EVERY}
         known = {name: value for name, value in first.items() if name in cls.model_fields}
         drawn = {} if values.get("jobs") else {"format": SYNTHETIC}
+        if drawn and "history_format" in cls.model_fields and values.get("format"):  # it was that of the history
+            drawn["history_format"] = str(values.get("history_format") or values["format"])
         return known | values | drawn
 
     _known = known_names({"worth": WORTHS, "format": [*formats(), SYNTHETIC]})

@@ -284,11 +284,13 @@ def _devices(seen: _Seen) -> list[Check]:
         shared = np.array([any(part % MILLI for part in both) for both in parts], dtype=bool)
         if not shared.any():
             continue
+        most = int(cluster.capacity[:, cluster.resources.index(name)].max())
         place = rows[:, SLOT].astype(np.int64) * cluster.size + rows[:, MACHINE]
         mine = np.isin(place, place[shared[rows[:, JOB]]])
         held: dict[int, list[int]] = defaultdict(list)
         for at, (j, _, _, workers, servers) in zip(place[mine].tolist(), rows[mine].tolist(), strict=True):
-            held[at] += [parts[j][0]] * workers + [parts[j][1]] * servers
+            for part, number in zip(parts[j], (workers, servers), strict=True):  # any number may be claimed: beyond
+                held[at] += [part] * min(number, most // part + 1) if part else []  # this nothing fits
         slots, machines = np.divmod(np.array(list(held), dtype=np.int64), cluster.size)
         rooms = _room(seen, slots, machines)[:, cluster.resources.index(name)].tolist()
         asked = [tuple(sorted(filter(None, some), reverse=True)) for some in held.values()]

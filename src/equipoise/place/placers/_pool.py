@@ -18,6 +18,7 @@ from equipoise.units import MILLI
 SHARES = 8  # units of a GPU where some job asks for less than one
 PARTS = 64  # units of a machine without GPUs
 SIZES = 24  # a part has 2**k units, k below this
+NO_PLAN: Ints = np.empty((0, 2), dtype=np.int64)
 ENOUGH = 1.0 - 1e-9  # of the work: what a plan must cover, since sums of rates are not exact
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from equipoise.kernels import Floats, Ints, kernel
 from equipoise.place.execution import NO_CAPACITY, PRICED_OUT
 from equipoise.place.job import DEADLINE, worth
-from equipoise.place.placers._pool import Levels, Pool, earliest
+from equipoise.place.placers._pool import NO_PLAN, Levels, Pool, earliest
 from equipoise.place.placers._seats import slots_left
 from equipoise.place.prices._posted import EVERY, LoadIndex, clearing, history_of
 
@@ -118,7 +118,7 @@ class Priced:
         if self.load is not None and run.now - self.looked >= EVERY:
             self.price, self.looked = self.base * math.sqrt(self.load.at(run.now)), run.now
         end, left = run.deadline(j) - 1, session.left(j)
-        best, date, why = 0.0, -1, NO_CAPACITY
+        best, date, chosen, why = 0.0, -1, (-1, NO_PLAN), NO_CAPACITY
         for p, pool in enumerate(session.pools):
             levels = session.levels_in(j, p)
             first = earliest(pool.room, run.now, end, levels, left)
@@ -127,8 +127,9 @@ class Priced:
                 if len(cells):
                     why, gain = PRICED_OUT, value - self.price * cost(cells, levels, pool, run.now)
                     if gain > best:
-                        best, date = gain, due
-        if date >= 0 and session.take(j, date):
+                        best, date, chosen = gain, due, (p, cells)
+        if date >= 0:
+            session.hold(j, *chosen)
             session.promise(j, date)
             return ""
         if why == NO_CAPACITY and session.fastest[j] > 0.0:

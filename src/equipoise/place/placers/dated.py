@@ -19,7 +19,18 @@ from equipoise.kernels import Bools, Floats, Int32s, Ints
 from equipoise.place.cluster import is_device
 from equipoise.place.execution import ADMITTED, INFEASIBLE_ALONE, MACHINE_LOST, NO_CAPACITY, PENDING, REFUSED, Execution
 from equipoise.place.job import UNSTATED, Workload
-from equipoise.place.placers._pool import Levels, area, book, by_size, levels_of, needed, plan, pools_of, usable
+from equipoise.place.placers._pool import (
+    NO_PLAN,
+    Levels,
+    area,
+    book,
+    by_size,
+    levels_of,
+    needed,
+    plan,
+    pools_of,
+    usable,
+)
 from equipoise.place.placers._priced import Priced, cost
 from equipoise.place.placers._seats import Due, LevelTable, Rates, grown, seat_all, seat_due, widen
 from equipoise.place.placers._slotwise import JOB, NO_SEATS, Slotwise, dominant
@@ -77,6 +88,7 @@ class Kept:
     policy: Dated
     sessions: list[DatedSession] = field(default_factory=list)
     label: ClassVar[str] = "Dated, kept"
+    promises: ClassVar[bool] = True  # so that durations are planned as for the policy itself
     colour: ClassVar[str] = "#7c3aed"
 
     def start(self, run: Execution, seed: int) -> DatedSession:
@@ -243,11 +255,14 @@ class DatedSession(Slotwise):
             cells = self.planned(j, p, due, part)
             if len(cells) and (taken := area(cells, self.level[j][p])) < least:
                 best, where, least = cells, p, taken
-        if where < 0:
-            return False
-        book(self.pools[where].room, best, self.level[j][where], 1)
-        self.keep(j, where, best)
-        return True
+        if where >= 0:
+            self.hold(j, where, best)
+        return where >= 0
+
+    def hold(self, j: int, where: int, cells: Ints) -> None:
+        """Take the room of a plan."""
+        book(self.pools[where].room, cells, self.level[j][where], 1)
+        self.keep(j, where, cells)
 
     def keep(self, j: int, where: int, cells: Ints) -> None:
         """Write down the plan of a job, whose room is taken."""
@@ -295,22 +310,26 @@ class DatedSession(Slotwise):
             book(self.pools[self.pool_of[i]].room, self.ahead(i), self.level[i][self.pool_of[i]], -1)
         dates = {i: int(self.due[i]) for i in self.plans} | ({j: due} if j >= 0 else {})
         old = {i: (self.pool_of[i], cells) for i, cells in self.plans.items()}
-        for i in sorted(dates, key=lambda i: (dates[i], i)):
-            if not self.take(i, dates[i]) or (i == j and self.cost(i) > most):
-                for pool, room in zip(self.pools, rooms, strict=True):
-                    pool.room[:] = room
-                for k, (where, cells) in old.items():
-                    self.keep(k, where, cells)
-                if j in self.plans:  # its room is given back already
-                    self.booked -= len(self.plans.pop(j)) * self.share[j]
-                    self.promised[j], self.head[j] = False, -1
-                return False
-        return True
+        fits = all(self.take(i, dates[i]) for i in sorted(dates, key=lambda i: (dates[i], i)))
+        if fits and (j < 0 or self.cost(j) <= most):
+            return True
+        for pool, room in zip(self.pools, rooms, strict=True):
+            pool.room[:] = room
+        for i, (where, cells) in old.items():
+            self.keep(i, where, cells)
+        if j in self.plans:  # its room is given back already
+            self.booked -= len(self.plans.pop(j)) * self.share[j]
+            self.promised[j], self.head[j] = False, -1
+        return False
 
     def cost(self, j: int) -> float:
-        """What its plan takes, as it is priced where worth is stated."""
+        """What a plan just made takes beside all others, as it is priced where worth is stated."""
         where = self.pool_of[j]
-        return cost(self.plans[j], self.level[j][where], self.pools[where], self.run.now)
+        pool, levels, cells = self.pools[where], self.level[j][where], self.plans[j]
+        book(pool.room, cells, levels, -1)
+        found = cost(cells, levels, pool, self.run.now)
+        book(pool.room, cells, levels, 1)
+        return found
 
     def promise(self, j: int, due: int) -> None:
         """Tell a job, which has a plan, its date."""
@@ -404,9 +423,6 @@ class DatedSession(Slotwise):
         self.drop(job)
         self.waiting.pop(job, None)
         self.dates.went(job)
-
-
-NO_PLAN = np.empty((0, 2), dtype=np.int64)
 
 
 def table_of(every: list[Levels]) -> LevelTable:
