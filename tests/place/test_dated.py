@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from equipoise.errors import InputError
 from equipoise.place import (
     Cluster,
     Deadline,
@@ -53,6 +54,13 @@ def slots_of(result: Result, j: int) -> list[int]:
 
 
 # Nothing stated.
+
+
+@pytest.mark.parametrize("times", [-1.0, float("nan"), "much"])
+def test_a_price_below_nothing_is_refused(times: Any) -> None:
+    """By the name of the parameter, and what was given."""
+    with pytest.raises(InputError, match="Dated: times"):
+        placers.Dated(times=times)
 
 
 def test_who_delays_others_least_runs_first():

@@ -136,6 +136,18 @@ def test_named_policies_ask_history_only_if_told_to(tmp_path: Path, monkeypatch:
     assert [placer.label for placer in told.placers] == ["FIFO"]
 
 
+def test_a_past_that_begins_after_the_fixed_end_is_moved_to_slot_0(tmp_path: Path, monkeypatch: Any) -> None:
+    """Slots 500 to 547 of the file, an end after 60: all 16 jobs are replayed, and the price of PDORS sees them."""
+    monkeypatch.setattr("equipoise.place.scene.ENOUGH", 4)
+    write_jobs(Workload(tuple(job.but(arrival=job.arrival + 500) for job in jobs(16))), tmp_path / "past.yaml")
+    given = {"history": [str(tmp_path / "past.yaml")], "horizon": None, "slots": 60}
+    scene = settings(tmp_path, jobs(16), **given).build()
+    assert scene.recommended is not None and "on 16 past jobs" in scene.recommended.why
+    assert scene.recommended.rows[0]["completed"] == 16
+    assert [job.arrival for job in scene.history[0]] == [job.arrival for job in jobs(16)]
+    assert any("past.yaml: its slot 500" in note for note in scene.notes)
+
+
 def test_a_sweep_wants_the_same_policies_for_every_seed() -> None:
     """History may recommend another for each."""
     with refused("input", "--policy recommended", "name policies"):

@@ -322,6 +322,9 @@ def _past(spec: PricedSpec, cluster: Cluster, notes: Notes) -> tuple[Workload, .
         past = read_jobs(spec, path, asked if asked != AUTO else format_of(path), cluster)
         notes.add(f"history: {path.name}, {len(past):,} jobs")
         notes.read_from(past, f"{path.name}: ")
+        if spec.slots is not None and past[0].arrival >= spec.slots:  # nothing of it would be replayed
+            notes.add(f"{path.name}: its slot {past[0].arrival}, in which the first job comes, counts as 0")
+            past = past.between(past[0].arrival, past[-1].arrival + 1)
         found.append(past)
     return tuple(found)
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from equipoise.errors import refuse_negative
 from equipoise.kernels import Bools, Floats, Int32s, Ints
 from equipoise.place.cluster import is_device
 from equipoise.place.execution import ADMITTED, INFEASIBLE_ALONE, MACHINE_LOST, NO_CAPACITY, PENDING, REFUSED, Execution
@@ -72,6 +73,9 @@ class Dated:
     promises: ClassVar[bool] = True
     settings: ClassVar[tuple[str, ...]] = ("history", "fair")
     found: dict[object, Any] = field(init=False, default_factory=dict, repr=False, compare=False)  # in history
+
+    def __post_init__(self) -> None:
+        refuse_negative("Dated", times=0.0 if self.times is None else self.times)
 
     def undated(self) -> Dated:
         """The same order, without promises."""
