@@ -193,15 +193,17 @@ def test_a_price_it_would_not_pay():
 
 
 def test_a_price_that_a_date_would_not_pay():
-    """History asks 10 times for 8 of 4 GPU-slots a slot, at a worth of 8: a slot of the cluster clears at 4, and costs ten
-    times that, less as it is free (a tenth) and near. One GPU in slots 2 to 9 costs 4 x 10 x .1 x .25 x (8 - .277) = 7.72.
-    1.02 to the 104th is 7.842, to the 103rd 7.688. Where nothing is stated there is no worth or deadline to change, but
-    work: promises may hold 2 % of 10 slots, a fifth of the cluster for one, and so a fifth of 4 GPU-slots."""
+    """History asks 10 times for 8 of 4 GPU-slots a slot, at a worth of 8: a slot of the cluster clears at 4, and costs
+    ten times that, less as it is free (a tenth) and near. One GPU in slots 2 to 9 costs 4 x 10 x .1 x .25 x (8 - .277)
+    = 7.72. 1.02 to the 104th is 7.842, to the 103rd 7.688. One of its slots alone costs .9987: that is 12 % of the
+    work. Where nothing is stated there is no worth or deadline to change, but work: promises may hold 2 % of 10 slots,
+    a fifth of the cluster for one, and so a fifth of 4 GPU-slots."""
     past = Workload(tuple(job(f"p{k}", 8, 4, arrival=k, utility=Deadline(8.0, 100.0)) for k in range(10)))
     dear = placers.Dated(history=past, times=10.0)
     result = simulate(gpus(4), [job("a", 8, 4, utility=Deadline(1.0, 100.0))], dear, slots=10)
     told = explain(result, "a")
-    assert (told.reason, [one.words for one in told.changes]) == ("priced_out", ["a worth of at least 7.842 (now 1)"])
+    changes = ["a worth of at least 7.842 (now 1)", "12 % of the work"]
+    assert (told.reason, [one.words for one in told.changes]) == ("priced_out", changes)
     assert "costs more than it is worth" in told.text()
     taken_with_every_change(result, told)
     result = simulate(gpus(4), [job("a", 4, 4, utility=Unstated())], placers.Dated(), horizon=10)
