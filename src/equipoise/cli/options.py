@@ -144,13 +144,13 @@ Address = Annotated[
 
 
 @contextmanager
-def spreading(usual: str, workers: int | None, kind: str | None, address: str | None, *, quiet: bool) -> Iterator[bool]:
-    """Sweeps inside run where the options say, which is printed; gives whether they say anything.
+def spreading(usual: str, workers: int | None, kind: str | None, address: str | None, *, quiet: bool) -> Iterator[str]:
+    """Sweeps inside run where the options say, which is printed; gives that place in words, "" if they say nothing.
 
     `usual` is the verb's own kind.
     """
     if workers is None and kind is None and address is None:
-        yield False
+        yield ""
         return
     from equipoise.engine.spread import spread
 
@@ -158,4 +158,4 @@ def spreading(usual: str, workers: int | None, kind: str | None, address: str | 
     with spread(kind, workers=workers, address=address) as where:
         if not quiet:
             print(f"over {where}", file=sys.stderr, flush=True)
-        yield True
+        yield where

@@ -112,6 +112,23 @@ def show(*values: Block | Certificate | str) -> None:
             terminal.show(console, value)
 
 
+def say_where(verb: str, config: Mapping[str, object], *, json: bool, over: str | None = "") -> None:
+    """Before a run: whether it is a simulation or an execution, who reads which data, and what leaves this machine.
+
+    It goes first on standard output; where that is for JSON alone, on standard error. `over`: where a sweep is sent.
+    """
+    from equipoise.present.where import where
+
+    found = where(verb, config, over=over)
+    if found is None:
+        raise KeyError(verb)  # a new command: present/where.py must know it
+    if json:
+        print(found, file=sys.stderr, flush=True)
+    else:
+        show(found.block)
+        sys.stdout.flush()
+
+
 def tell(document: Document, json: bool, *blocks: Block | Certificate | str, last: object = None) -> NoReturn:
     """Print the document as JSON, or blocks, the certificate and a last line; exit 1 if the certificate fails."""
     certificate = document.certificate

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,6 +32,7 @@ from equipoise.cli.output import (
     metered,
     naming_faults,
     run_folder,
+    say_where,
     show_choices,
     tell,
     warn,
@@ -85,10 +86,11 @@ def compare(
     with (
         compiling_told(COMPILING, quiet=json),
         run_folder(out, "place", spec) as folder,
-        spreading("processes", workers, spread, address, quiet=json) as elsewhere,
+        spreading("processes", workers, spread, address, quiet=json) as over,
     ):
         scene = spec.build()
-        found = _compared(scene, quiet=json, workers=None if elsewhere else 1)
+        say_where("place", dict(spec), json=json, over=over)
+        found = _compared(scene, quiet=json, workers=None if over else 1)
         found.save(folder, report=report)
     warn(scene.skipped if json else ())
     document = found.document()
@@ -123,16 +125,17 @@ def sweep(
     scenes = spec.scenes()
     with (
         run_folder(out, "place-sweep", spec, spec.policy) as folder,
-        spreading("processes", workers, spread, address, quiet=json),
-        metered("comparing", "seed", len(scenes), quiet=json) as meter,
+        spreading("processes", workers, spread, address, quiet=json) as over,
     ):
-        found = sweep(
-            [scene.case for scene in scenes],
-            bound="auto" if spec.bound else False,
-            progress=meter.show,
-            baseline=scenes[0].baseline,
-            spec=spec,
-        )
+        say_where("place sweep", dict(spec), json=json, over=over)
+        with metered("comparing", "seed", len(scenes), quiet=json) as meter:
+            found = sweep(
+                [scene.case for scene in scenes],
+                bound="auto" if spec.bound else False,
+                progress=meter.show,
+                baseline=scenes[0].baseline,
+                spec=spec,
+            )
     found.save(folder, report=False)
     document = found.document()
     tell(document, json, sweep_table(document), last=folder / "result.json")
@@ -148,6 +151,7 @@ def bound(chosen: Chosen, jobs: Jobs = None, config: File = None, json: Json = F
     spec, began = BoundSpec.read(config, _with_jobs(chosen, jobs)), time.monotonic()
     with metered("solving", "program", 1, quiet=json):
         document = bound_of(spec)
+    say_where("place bound", dict(spec), json=json)
     tell(document, json, *bound_numbers(document, time.monotonic() - began))
 
 
@@ -176,6 +180,7 @@ def verify(
 
     files = {"jobs": jobs, "cluster": cluster, "claims": claims, "calendar": calendar}
     document = verify_schedule(schedule, slots=slots, horizon=horizon, slot=slot, **files)
+    say_where("place verify", document.config, json=json)
     tell(document, json, *verified_numbers(document))
 
 
@@ -198,6 +203,7 @@ def explain(
     with compiling_told(COMPILING, quiet=json):
         scene = asked.build()
         scene.refuse_unknown_job(job)
+        say_where("place explain", dict(spec), json=json)
         alone = replace(scene, placers=scene.placers[:1], baseline=scene.placers[0].label, bound=False)
         found = explain(_compared(alone, quiet=json).results[0], job)  # a run repeats exactly
     tell(Document("place explain", found.as_dict(), config=spec.plain()), json, last=found.text())
@@ -213,8 +219,14 @@ def whatif(
     from equipoise.present.place import whatif_blocks
 
     spec = read_spec(WhatIfSpec, *_of_one(chosen, jobs, run, config))
+    say_once = cache(partial(say_where, "place whatif", dict(spec), json=json))
+
+    def compared(scene: PlaceScene) -> PlaceComparison:
+        say_once()  # now that the files have been read, and not refused
+        return _compared(scene, quiet=json)
+
     with compiling_told(COMPILING, quiet=json), run_folder(out, "place-whatif", spec, spec.policy) as folder:
-        found = whatif(spec, compared=partial(_compared, quiet=json))
+        found = whatif(spec, compared=compared)
         found.save(folder, report=False)
     document = found.document()
     tell(document, json, *whatif_blocks(document), last=folder / "result.json")
@@ -242,6 +254,7 @@ def calibrate(
         raise InputError(f"--out {out}: there is such a file already; name another, or remove it")
     if not out.absolute().parent.is_dir():
         raise InputError(f"cannot write {out}: {out.absolute().parent} is not a folder")
+    say_where("place calibrate", dict(spec), json=json)
     with compiling_told(COMPILING, quiet=json), metered(CALIBRATING, "candidate", None, quiet=json) as meter:
         found = calibrate(spec, begun=lambda number: meter.bar.update(meter.task, completed=number))
     found.write(out)
@@ -265,6 +278,7 @@ def import_(
     from equipoise.present.place import import_lines
 
     document = import_trace(SceneSpec.read(None, _with_jobs(chosen, trace)), out, cluster_out)
+    say_where("place import", document.config, json=json)
     tell(document, json, last="\n".join(import_lines(document)))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equipoise.cli.options import File, Out, Workers, application
-from equipoise.cli.output import answer, metered, run_folder, show, tell
+from equipoise.cli.output import answer, metered, run_folder, say_where, show, tell
 from equipoise.cli.service import Json
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def command(
             f"MNIST was not found: {MNIST} is measured on scikit-learn's digits; name its folder with --data-dir",
             file=sys.stderr,
         )
+    say_where("reproduce", {}, json=json)
     with run_folder(out, "reproduce", settled(wanted, scale)) as folder:
         with metered("measuring", "claim", len(wanted), quiet=json) as meter:
             result = reproduce(

@@ -21,7 +21,7 @@ from equipoise.cli.options import (
     spreading,
     with_options,
 )
-from equipoise.cli.output import metered, run_folder, show, show_choices, tell, warn, warnings_as_lines
+from equipoise.cli.output import metered, run_folder, say_where, show, show_choices, tell, warn, warnings_as_lines
 from equipoise.engine.real_clock.spec import ExecuteSpec
 from equipoise.errors import InputError
 from equipoise.share.spec import BundlesSpec, ShareSpec
@@ -67,9 +67,10 @@ def share(
     warn(scene.warnings())
     with (
         warnings_as_lines(),
-        spreading("threads", workers, spread, address, quiet=json),
+        spreading("threads", workers, spread, address, quiet=json) as over,
         run_folder(out, "share", spec, spec.policy_file or ()) as folder,
     ):
+        say_where("share", dict(spec), json=json, over=over)
         with metered("share", "part", None, quiet=json) as meter:
             result = scene.run(meter.show)
         result.save(folder)
@@ -88,6 +89,7 @@ def _published_run(out: Path, chosen: dict[str, object], config: Path | None, js
     from equipoise.share.published import published_run
 
     folder = new_folder(out, "share published", {})
+    say_where("share published", {}, json=json)
     try:
         with metered("the authors' run", "part", None, quiet=json) as meter:
             result = published_run(meter.show)
@@ -116,9 +118,10 @@ def share_time(
 
     scene = spec.build()
     with (
-        spreading("threads", workers, spread, address, quiet=json),
+        spreading("threads", workers, spread, address, quiet=json) as over,
         run_folder(out, "share bundles", spec, spec.policy_file or ()) as folder,
     ):
+        say_where("share bundles", dict(spec), json=json, over=over)
         with metered("share bundles", "part", None, quiet=json) as meter:
             result = scene.run(meter.show)
         result.save(folder)
@@ -140,6 +143,7 @@ def execute(chosen: dict[str, object], config: File = None, out: Out = Path("run
 
     scene = spec.build()
     with run_folder(out, "share execute", spec, spec.policy_file or ()) as folder:
+        say_where("share execute", dict(spec), json=json)
         with metered("share execute", "part", None, quiet=json) as meter:
             result = scene.run(lambda done, total, doing: meter.show(done, total, doing=doing, note=doing))
         result.save(folder)
@@ -173,6 +177,7 @@ def check(
     from equipoise.share.view import name_of
 
     found = policy_from(policy)
+    say_where("share check", {}, json=json)
     document = Document("share check", {"policy": name_of(found)}, check_policy(found), {"policy": policy})
     tell(document, json, name_of(found))
 
@@ -192,6 +197,8 @@ def record(
     from equipoise.share.recording import recording_numbers
 
     check_target(out)
+    if not quiet:
+        say_where("share record", {}, json=False)
     with metered("training", "curve", None, quiet=quiet) as meter:
         recording = record(
             _names(models),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equipoise.cli.options import File, Json, Out, application, has_command, with_options
-from equipoise.cli.output import Meter, compiling_told, metered, run_folder, show, tell, warnings_as_lines
+from equipoise.cli.output import Meter, compiling_told, metered, run_folder, say_where, show, tell, warnings_as_lines
 from equipoise.errors import InputError
 from equipoise.spec import read_yaml
 from equipoise.train.hostile.faults import EXAMPLES, HOSTILE, HOW
@@ -84,6 +84,7 @@ def analyse(
     spec = TrainSpec.read(config, chosen)
     with warnings_as_lines():
         found = spec.analyse(sweep=sweep)
+    say_where("train analyse", dict(spec), json=json)
     if json:
         print(found.document().text(), end="")
         return
@@ -102,6 +103,7 @@ def verify(
 
     with warnings_as_lines():
         document = verify(folder)
+    say_where("train verify", {}, json=json)
     tell(document, json, *verified_numbers(document))
 
 
@@ -120,6 +122,7 @@ def compare(chosen: dict[str, object], config: File = None, out: Out = Path("run
 
     with warnings_as_lines():
         job = spec.build()
+        say_where("train compare", dict(spec), json=json)
         with run_folder(out, "train-compare", spec) as folder:
             with metered("playing", "play", None, quiet=json) as meter:
                 found = job.run(progress=meter.show)
@@ -138,6 +141,7 @@ def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool, old: b
     if resume is not None and not (resume / CHECKPOINT).exists():
         raise InputError(f"{resume} has no {CHECKPOINT}: that run has ended, or was never begun")
     job = spec.build()
+    say_where("train", dict(spec), json=quiet)
     with run_folder(out, "train", spec) if resume is None else nullcontext(resume) as folder:
         checkpoint = folder / CHECKPOINT
         try:

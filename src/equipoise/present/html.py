@@ -17,6 +17,7 @@ from equipoise.present.echarts import Option, option
 from equipoise.present.figures import Drawing, Figure
 from equipoise.present.text import number, verdict
 from equipoise.present.values import Block, Controls, Fold, Page, Picture, Section, Text, Widget
+from equipoise.present.where import where_of
 
 HERE = Path(__file__).parent
 TEMPLATES, VENDOR = HERE / "templates", HERE / "vendor"
@@ -34,6 +35,7 @@ def html_of(page: Page) -> str:
     return template.render(
         page=page,
         document=document,
+        where=where_of(document),
         parts=[*_parts(blocks[:place]), ("certificate", certificate), *_parts(blocks[place:])],
         checks=[] if certificate is None else _checks(certificate),
         verdict="" if certificate is None else verdict(certificate),
