@@ -165,7 +165,7 @@ class Subset(Model):
         self.whole, self.chosen = model, nodes
         self.nodes, self.size = len(nodes), model.size
         self.convexity = model.convexity * len(nodes) / model.nodes  # a ridge is dealt out evenly
-        self.quick_totals = isinstance(model, LeastSquares)
+        self.quick_totals = isinstance(model, LeastSquares) and not model.matrix_free
 
     def loss(self, node: int, y: Floats) -> float:
         return self.whole.loss(int(self.chosen[node]), y)
@@ -174,7 +174,7 @@ class Subset(Model):
         return self.whole.gradient(int(self.chosen[node]), y)
 
     def totals(self, Y: Floats) -> Floats:
-        if not isinstance(self.whole, LeastSquares):
+        if not isinstance(self.whole, LeastSquares) or self.whole.matrix_free:
             return super().totals(Y)
         best = self.whole.optimum_of(self.chosen)
         least, _ = self.total(best)
@@ -182,7 +182,7 @@ class Subset(Model):
         return np.asarray(least + 0.5 * np.einsum("ij,jk,ik->i", Y - best, H, Y - best))
 
     def optimum(self) -> Floats | None:
-        """By QR on the pooled rows of these nodes, where the model is least squares."""
+        """From the pooled rows of these nodes, where the model is least squares."""
         if not isinstance(self.whole, LeastSquares):
             return None
         return self.whole.optimum_of(self.chosen)

@@ -9,11 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array, issparse
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Floats, Ints
 
-Shard = tuple[ArrayLike, ArrayLike]
+Shard = tuple[Any, ArrayLike]  # X is an array, or a SciPy sparse matrix where the model takes one
+Features = Any  # an array of floats [samples, features], or a csr_array
 GRADIENT_TOLERANCE = 1e-4
 
 
@@ -70,7 +72,7 @@ class Model:
         """The centralised optimum in closed form, where there is one."""
         return None
 
-    def accuracy(self, y: Floats, X: Floats, answers: AnyArray) -> float | None:
+    def accuracy(self, y: Floats, X: Features, answers: AnyArray) -> float | None:
         """The share of right answers on given data; None where the model does not classify."""
         return None
 
@@ -83,7 +85,7 @@ class ShardModel(Model):
     _data: Shards
     _answers: Sequence[AnyArray]  # of each node
 
-    def _drawn(self, X: Floats, answers: AnyArray, y: Floats) -> tuple[Floats, float]:
+    def _drawn(self, X: Features, answers: AnyArray, y: Floats) -> tuple[Floats, float]:
         """The mean gradient over these samples, without the ridge, and the sum of their squared gradients."""
         raise TypeError(f"{type(self).__name__} must define _drawn(X, answers, y)")
 
@@ -226,9 +228,9 @@ def _check_convex(name: str, model: Model, rng: np.random.Generator) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Shards:
-    """What each node holds: features X_i [samples, features] and answers y_i [samples]."""
+    """What each node holds: features X_i [samples, features] and answers y_i [samples]. All X are arrays, or all csr."""
 
-    X: tuple[Floats, ...]
+    X: tuple[Features, ...]
     y: tuple[AnyArray, ...]
     whole: tuple[int, int] | None = None  # nodes and samples of all, where these are some nodes of more
 
@@ -246,6 +248,10 @@ class Shards:
         return int(self.X[0].shape[1])
 
     @property
+    def sparse(self) -> bool:
+        return bool(issparse(self.X[0]))
+
+    @property
     def sizes(self) -> AnyArray:
         """Samples of each node."""
         return np.array([len(y) for y in self.y])
@@ -261,51 +267,100 @@ class Shards:
         return Shards(X, y, (self.all_nodes, self.samples))
 
 
-def read_shards(shards: Sequence[Shard]) -> Shards:
-    """Check a list of (X, y) arrays: not empty, same features everywhere, as many answers as rows, all finite."""
+def read_shards(shards: Sequence[Shard], *, sparse: bool = False) -> Shards:
+    """Check a list of (X, y) arrays: not empty, same features everywhere, as many answers as rows, all finite.
+
+    With `sparse` any X may be a SciPy sparse matrix of any format; if one is, all become csr_array of float64.
+    """
     if len(shards) == 0:
         raise InputError("no shards: give a list of (X, y) arrays, one per node", code="shards.none")
-    all_x: list[Floats] = []
+    all_x: list[Features] = []
     all_y: list[AnyArray] = []
     for node, shard in enumerate(shards):
         try:
             x_given, y_given = shard
-            X, y = np.asarray(x_given, dtype=np.float64), np.asarray(y_given)
+            X = _as_rows(x_given) if issparse(x_given) else np.asarray(x_given, dtype=np.float64)
+            y = np.asarray(y_given)
         except (TypeError, ValueError):
             raise InputError(f"shard {node} is not a pair (X, y) of numeric arrays") from None
+        if issparse(X) and not sparse:
+            raise InputError(
+                f"shard {node}: X is sparse, which this model does not take: pass X.toarray(), or use LeastSquares, "
+                "Softmax or SmoothSVM",
+                code="shards.sparse",
+            )
         if X.ndim != 2:
             raise InputError(
                 f"shard {node}: X must be [samples, features]; its shape is {X.shape}", code="shards.shape"
             )
-        if len(X) == 0:
+        rows = X.shape[0]
+        if rows == 0:
             raise InputError(
                 f"shard {node} is empty: give every node at least one sample, or fewer nodes", code="shards.empty"
             )
-        if y.shape != (len(X),):
+        if y.shape != (rows,):
             raise InputError(
-                f"shard {node}: X has {len(X)} rows but y has shape {y.shape}: one answer per row", code="split.rows"
+                f"shard {node}: X has {rows} rows but y has shape {y.shape}: one answer per row", code="split.rows"
             )
         if all_x and X.shape[1] != all_x[0].shape[1]:
             raise InputError(
                 f"shard {node} has {X.shape[1]} features but shard 0 has {all_x[0].shape[1]}", code="shards.features"
             )
-        if not np.isfinite(X).all():
+        if not np.isfinite(X.data if issparse(X) else X).all():
             raise InputError(f"shard {node}: X holds a value that is not finite; drop or fill it", code="shards.finite")
         if y.dtype.kind not in "fiub" or not np.isfinite(y.astype(np.float64)).all():
             raise InputError(f"shard {node}: y must hold finite numbers; its type is {y.dtype}")
         all_x.append(X)
         all_y.append(y)
+    if any(map(issparse, all_x)):
+        all_x = [X if issparse(X) else csr_array(X) for X in all_x]
     return Shards(tuple(all_x), tuple(all_y))
 
 
-def largest_eigenvalue(X: Floats, intercept: bool, rounds: int = 60) -> float:
-    """Largest eigenvalue of [X 1]' [X 1] (or X'X), by power iteration; 5% above what was found, as a safe bound."""
+def _as_rows(X: Any) -> Any:
+    """A sparse matrix as csr_array of float64, with one entry for each place; the one that was given stays as it is."""
+    rows = csr_array(X, dtype=np.float64)
+    if rows.ndim == 2 and not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()  # squares of entries are asked for
+    return rows
+
+
+def class_weights(given: ArrayLike | None, classes: Sequence[str]) -> Floats | None:
+    """One weight for each of these classes; None where none are given."""
+    if given is None:
+        return None
+    try:
+        weights = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        weights = np.empty(0)
+    if weights.shape != (len(classes),) or not (np.isfinite(weights) & (weights > 0)).all():
+        named = ", ".join(classes) if len(classes) <= 4 else f"{classes[0]}, ..., {classes[-1]}"
+        raise InputError(
+            f"class_weight must be {len(classes)} finite numbers > 0, one for each class ({named}), not {given!r}",
+            code="model.class_weight",
+        )
+    return weights
+
+
+def squared_rows(X: Features) -> Floats:
+    """|x|^2 of each sample."""
+    return np.asarray((X**2).sum(axis=1))
+
+
+def largest_eigenvalue(X: Features, intercept: bool, weights: Floats | None = None, rounds: int = 60) -> float:
+    """Largest eigenvalue of [X 1]' W [X 1] (or X'WX), by power iteration; 5% above what was found, as a safe bound.
+
+    W has a weight for each sample: all 1 unless given.
+    """
     rng = np.random.default_rng(0)
     v: Floats = np.asarray(1.0 + 0.1 * rng.standard_normal(X.shape[1]))
     b = 1.0 if intercept else 0.0
     found = 0.0
     for _ in range(rounds):
         score = X @ v + b
+        if weights is not None:
+            score *= weights
         v = X.T @ score
         b = float(score.sum()) if intercept else 0.0
         size = float(np.sqrt(v @ v + b * b))

@@ -5,27 +5,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 
 from equipoise.errors import InputError
 from equipoise.train.arrays import AnyArray, Floats
-from equipoise.train.models._base import Shard, ShardModel, largest_eigenvalue, read_shards
+from equipoise.train.models._base import (
+    Features,
+    Shard,
+    ShardModel,
+    class_weights,
+    largest_eigenvalue,
+    read_shards,
+    squared_rows,
+)
 
 
 class Softmax(ShardModel):
     """g_i(y) = (1/N) sum of cross-entropies + (reg/2n) |y|^2; y is W [features, classes] then the biases, row by row.
 
     Labels are integers 0..classes-1; a node need not hold every class, so give `classes` when no shard has the last.
+    X may be SciPy sparse, and stays so. `class_weight` has one weight per class, which multiplies the loss of each sample of
+    that class; N stays the number of samples.
     """
 
     words = "softmax"
     task = "classes"
 
-    def __init__(self, shards: Sequence[Shard], *, classes: int | None = None, reg: float = 1e-3) -> None:
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        *,
+        classes: int | None = None,
+        reg: float = 1e-3,
+        class_weight: ArrayLike | None = None,
+    ) -> None:
         if not reg > 0:
             raise InputError(
                 f"Softmax needs reg > 0 (its optimum is not unique without); given {reg}", code="model.reg"
             )
-        data = read_shards(shards)
+        data = read_shards(shards, sparse=True)
         for node, labels in enumerate(data.y):
             if (labels != np.floor(labels)).any() or (labels < 0).any():
                 raise InputError(
@@ -38,15 +57,18 @@ class Softmax(ShardModel):
                 code="model.classes",
             )
         self.classes = max(classes or found, 2)
+        self.class_weight = class_weights(class_weight, [str(k) for k in range(self.classes)])
         self.nodes, self.features, self.reg = data.nodes, data.features, float(reg)
         self.convexity = self.reg
         self.size = (self.features + 1) * self.classes
         self.sizes = data.sizes
         self._data, self._answers = data, [y.astype(np.int64) for y in data.y]
 
-    def _scores(self, X: Floats, y: Floats) -> Floats:
+    def _scores(self, X: Features, y: Floats) -> Floats:
         """[classes, samples]: classes in rows, which reads X fastest and reduces along contiguous memory."""
         W = y.reshape(self.features + 1, self.classes)
+        if issparse(X):
+            return np.ascontiguousarray((X @ W[:-1] + W[-1]).T)
         return np.asarray(W[:-1].T @ X.T + W[-1][:, None])
 
     def loss(self, node: int, y: Floats) -> float:
@@ -56,7 +78,8 @@ class Softmax(ShardModel):
     def _cross_entropy(self, scores: Floats, labels: AnyArray) -> float:
         top = scores.max(axis=0)
         log_sum = np.log(np.exp(scores - top).sum(axis=0)) + top
-        return float((log_sum - scores[labels, np.arange(len(labels))]).sum()) / self._data.samples
+        each = log_sum - scores[labels, np.arange(len(labels))]
+        return float(each.sum() if self.class_weight is None else self.class_weight[labels] @ each) / self._data.samples
 
     def gradient(self, node: int, y: Floats) -> Floats:
         return self._gradient(node, self._scores(self._data.X[node], y), y)
@@ -64,18 +87,24 @@ class Softmax(ShardModel):
     def _gradient(self, node: int, miss: Floats, y: Floats) -> Floats:
         """From the scores, which are overwritten by the predicted minus the true probabilities."""
         X, labels = self._data.X[node], self._answers[node]
-        _probabilities(miss)
-        miss[labels, np.arange(len(labels))] -= 1.0
+        self._missed(miss, labels)
         miss /= self._data.samples
         gradient = np.concatenate([(miss @ X).T.ravel(), miss.sum(axis=1)])
         gradient += self.reg / self._data.all_nodes * y
         return gradient
 
-    def _drawn(self, X: Floats, answers: AnyArray, y: Floats) -> tuple[Floats, float]:
-        miss = _probabilities(self._scores(X, y))
-        miss[answers, np.arange(len(answers))] -= 1.0
+    def _missed(self, scores: Floats, labels: AnyArray) -> Floats:
+        """Scores become the derivatives of each sample's loss by them, in place."""
+        miss = _probabilities(scores)
+        miss[labels, np.arange(len(labels))] -= 1.0
+        if self.class_weight is not None:
+            miss *= self.class_weight[labels]
+        return miss
+
+    def _drawn(self, X: Features, answers: AnyArray, y: Floats) -> tuple[Floats, float]:
+        miss = self._missed(self._scores(X, y), answers)
         mean = np.concatenate([(miss @ X).T.ravel(), miss.sum(axis=1)]) / len(answers)
-        return mean, (miss**2).sum(axis=0) @ ((X**2).sum(axis=1) + 1.0)  # |outer(miss, [x 1])|^2, summed
+        return mean, (miss**2).sum(axis=0) @ (squared_rows(X) + 1.0)  # |outer(miss, [x 1])|^2, summed
 
     def total(self, y: Floats) -> tuple[float, Floats]:
         """Loss and gradient from the same scores."""
@@ -93,16 +122,17 @@ class Softmax(ShardModel):
         biases = W[:, -1].reshape(-1, 1)
         losses = 0.5 * self.reg * np.einsum("ij,ij->i", Y, Y)
         for X, labels in zip(self._data.X, self._answers, strict=True):
-            scores = (stacked @ X.T + biases).reshape(len(Y), self.classes, len(X))
+            scores = (stacked @ X.T + biases).reshape(len(Y), self.classes, len(labels))
             losses += [self._cross_entropy(each, labels) for each in scores]
         return np.asarray(losses)
 
     def smoothness(self) -> Floats:
         """The softmax Hessian is at most 1/2 in every direction."""
-        top = np.array([largest_eigenvalue(X, intercept=True) for X in self._data.X])
+        weights = [None if self.class_weight is None else self.class_weight[labels] for labels in self._answers]
+        top = np.array([largest_eigenvalue(X, True, w) for X, w in zip(self._data.X, weights, strict=True)])
         return np.asarray(0.5 * top / self._data.samples + self.reg / self._data.all_nodes)
 
-    def accuracy(self, y: Floats, X: Floats, answers: AnyArray) -> float | None:
+    def accuracy(self, y: Floats, X: Features, answers: AnyArray) -> float | None:
         return float(np.mean(self._scores(X, y).argmax(axis=0) == answers))
 
 
