@@ -355,9 +355,9 @@ def _reproduce(asked: Asked) -> Where:
 def _serve(asked: Asked) -> Where:
     return Where(
         SERVICE,
-        "this process decides and records; your cluster runs the jobs.",
-        "It reads what is submitted (names, sizes, dates of jobs), never what jobs train on.",
-        "All of it is kept in its store; it answers who asks and sends nothing elsewhere.",
+        "one process decides and records; your cluster runs the jobs.",
+        "It reads what is submitted, never what jobs train on.",
+        "All of it is kept in its store, and nothing is sent elsewhere.",
     )
 
 

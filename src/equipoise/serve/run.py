@@ -15,6 +15,7 @@ import uvicorn
 
 from equipoise.errors import InputError
 from equipoise.place.cluster import Cluster, Machine
+from equipoise.present.where import where
 from equipoise.serve.access import Access, Limits, access_for
 from equipoise.serve.api.app import app_of
 from equipoise.serve.api.stream import Hub
@@ -151,6 +152,7 @@ def serve_store(
         Requests per second of one caller; 0 for no limit.
     """
     listener = listening(host, port)
+    say(LOG, logging.INFO, "starting", where=str(where("serve")))
     for file in tls or ():
         if not Path(file).is_file():
             raise InputError(f"{file}: no such file; expected a PEM file for TLS")
