@@ -22,6 +22,9 @@ from equipoise.present.text import count
 PAGE = Path(__file__).parent / "claims.md"
 HEAD = """# Claims
 
+**What runs where.** Simulations: processes on the machine that measures draw what they play and read data sets that come
+with scikit-learn, or MNIST from its folder; nothing leaves it.
+
 What the three papers claim, how it is tested here, and what came out. `equipoise reproduce` measures all of it in less than
 an hour on two cores, `equipoise reproduce --quick` in less than five minutes; both repeat to the bit on a machine. This page
 and the one with every figure, `ledger.html` of the site that `make docs` builds, are made from such a run.
