@@ -241,7 +241,8 @@ def _train_analyse(asked: Asked) -> Where:
 
 def _train_verify(asked: Asked) -> Where:
     who = "nothing is simulated or executed. One process on this machine computes the certificate again."
-    return Where(CALCULATION, who, "It reads the files of the run folder, and no other data.", STAYS)
+    reads = "It reads the files of the run folder and, once more, the data that the run was made from."
+    return Where(CALCULATION, who, reads, STAYS)
 
 
 # share
