@@ -71,7 +71,7 @@ class Asked:
 
     def name(self, key: str) -> str:
         """The name of a file among the settings; "" without."""
-        return name_of(self.config.get(key))
+        return name_of((self.names(key) or [""])[0])
 
     def names(self, *keys: str) -> list[str]:
         """The names of all files of these settings, each once."""
@@ -165,8 +165,8 @@ def _centres(asked: Asked) -> str:
     config, network = asked.config, asked.result.get("network")
     if isinstance(network, dict) and "nodes" in network:
         nodes = network["nodes"]
-    elif files := config.get("files"):
-        nodes = len(files)
+    elif len(config.get("files") or []) > 1:
+        nodes = len(config["files"])
     elif config.get("couple"):
         nodes = 20
     else:
@@ -185,10 +185,11 @@ def _read(asked: Asked, begins: str) -> str:
     config = asked.config
     if _no_data(asked):
         return f"{begins} no data: only CPU is shared."
-    if files := config.get("files"):
-        return f"{begins} {'the file' if len(files) == 1 else f'all {len(files)} files'} and plays one centre per file."
+    files = config.get("files") or []
+    if len(files) > 1:
+        return f"{begins} all {len(files)} files and plays one centre per file."
     if not config.get("couple") and config.get("data") == "csv":
-        return f"{begins} all of {asked.name('data_file') or 'the file'} and deals its rows to the centres."
+        return f"{begins} all of {asked.name('files') if files else asked.name('data_file') or 'the file'} and deals its rows to the centres."
     data = "digits" if config.get("couple") else str(config.get("data") or "")
     data = DATA_SETS.get(data, data.replace("_", " "))
     return f"{begins} all data ({data}) and deals its rows to the centres." if data else f"{begins} all data."
@@ -243,6 +244,11 @@ def _train_verify(asked: Asked) -> Where:
     who = "nothing is simulated or executed. One process on this machine computes the certificate again."
     reads = "It reads the files of the run folder and, once more, the data that the run was made from."
     return Where(CALCULATION, who, reads, STAYS)
+
+
+def _train_predict(asked: Asked) -> Where:
+    who = "nothing is simulated or trained. One process on this machine computes what the model of the run says."
+    return Where(CALCULATION, who, f"It reads the run folder and {asked.name('data_file') or 'the new rows'}.", STAYS)
 
 
 # share
@@ -367,6 +373,7 @@ KNOWN: Mapping[str, Callable[[Asked], Where]] = {
     "train compare": _train_compare,
     "train analyse": _train_analyse,
     "train verify": _train_verify,
+    "train predict": _train_predict,
     "share": _share,
     "share published": _share_played("the authors' own sequence of runs"),
     "share bundles": _share_bundles,
