@@ -275,6 +275,7 @@ def test_names_of_files_are_text() -> None:
             {"files": ["a.csv", "b.csv"]},
             ("all 2 centres", "reads all 2 files", "one centre per file", "never rows", STAYS),
         ),
+        ({"data": "csv", "files": ["in/a.csv"]}, ("reads all of a.csv and deals its rows", "all 20 centres", STAYS)),
         ({"network": "file"}, ("plays all centres.",)),
         ({"cost": "none"}, ("Simulation", STAYS)),
     ],

@@ -189,7 +189,8 @@ def _read(asked: Asked, begins: str) -> str:
     if len(files) > 1:
         return f"{begins} all {len(files)} files and plays one centre per file."
     if not config.get("couple") and config.get("data") == "csv":
-        return f"{begins} all of {asked.name('files') if files else asked.name('data_file') or 'the file'} and deals its rows to the centres."
+        file = listed(asked.names("files", "data_file")[:1] or ["the file"])
+        return f"{begins} all of {file} and deals its rows to the centres."
     data = "digits" if config.get("couple") else str(config.get("data") or "")
     data = DATA_SETS.get(data, data.replace("_", " "))
     return f"{begins} all data ({data}) and deals its rows to the centres." if data else f"{begins} all data."
@@ -211,7 +212,7 @@ def _left(asked: Asked, away: bool) -> str:
 
 def _between(asked: Asked, leaves: str) -> str:
     """Who trains on files asks what leaves a centre, not only what leaves this machine."""
-    if not asked.config.get("files"):
+    if len(asked.config.get("files") or []) < 2:
         return leaves
     between = "Between centres move counts, sums, names, prices and models, never rows (the run lists what left each)."
     return f"{between} {leaves}"
