@@ -7,8 +7,10 @@ import csv
 import json
 import math
 import re
+import sys
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -181,10 +183,11 @@ def look_of(thing: object) -> Look:
 # Tables as CSV.
 
 
-def write_table(path: Path, rows: Sequence[Mapping[str, object]], heads: Sequence[str] = ()) -> None:
-    """Rows as CSV: floats to the last digit, an empty cell where nothing is known; `heads` in case there are no rows."""
+def write_table(path: Path | None, rows: Sequence[Mapping[str, object]], heads: Sequence[str] = ()) -> None:
+    """Rows as CSV, on standard output without a path: floats to the last digit, an empty cell where nothing is known; `heads`
+    in case there are no rows."""
     try:
-        with path.open("w", encoding="utf-8", newline="") as file:
+        with nullcontext(sys.stdout) if path is None else path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, _heads(rows) or heads, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)

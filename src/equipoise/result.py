@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -149,6 +150,18 @@ class Loaded(Document, Result):
 
     def document(self, *, certify: bool = True) -> Document:
         return self
+
+    def to_sklearn(self, centre: int | None = None) -> Any:
+        """Of a training run: its model as a fitted scikit-learn estimator; of own files, with all that goes before it.
+
+        Parameters
+        ----------
+        centre
+            Whose model; the average over centres if None.
+        """
+        # Only train knows its models; by name, since it stands above this module.
+        trained = import_module("equipoise.train.prediction").Trained.load(self, centre)
+        return import_module("equipoise.train.as_sklearn").estimator(trained)
 
 
 def load(path: str | Path) -> Loaded:

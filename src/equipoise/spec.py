@@ -104,6 +104,7 @@ def _absolute(value: str | None) -> str | None:
     return None if value is None else str(Path(value).absolute())
 
 
+Whole = Annotated[str, AfterValidator(_absolute)]  # an absolute path
 WholePath = Annotated[str | None, AfterValidator(_absolute)]  # so that a config.yaml repeats its run from any folder
 
 

@@ -64,7 +64,7 @@ def test_no_arguments_train_digits_and_pass(default_run):
     assert set(content) == {"verb", "version", "config", "result", "certificate", "looks"}
     assert content["verb"] == "train"
     checks = {check["name"]: check for check in content["certificate"]["checks"]}
-    assert set(checks) == {"budget", "box", "kkt", "gradient", "consensus", "gap", "bits"}
+    assert set(checks) == {"budget", "box", "kkt", "gradient", "consensus", "gap", "baseline", "bits"}
     assert all(check["passed"] for check in checks.values())
     assert checks["budget"]["value"] == 0
     assert len(content["result"]["shares"]) == 20

@@ -47,7 +47,9 @@ def _run() -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    print("error: " + " ".join(message.split()), file=sys.stderr)
+    """One line, or one for each of several problems."""
+    for line in message.splitlines() or [""]:
+        print("error: " + " ".join(line.split()), file=sys.stderr)
     return code
 
 

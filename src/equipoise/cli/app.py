@@ -30,6 +30,7 @@ Each run ends in a certificate. All commands: equipoise --help
 
 COMMANDS = {  # each is a file of this folder
     "train": "Centres train one model together and negotiate a CPU budget, over quantised messages.",
+    "predict": "What a model that was trained on your own files says of new rows.",
     "share": "Tasks with learning curves and deadlines crowd one site: compare policies that divide it.",
     "place": "Jobs arrive at a cluster: compare policies that admit, size, place and time them.",
     "reproduce": "What the three papers claim, measured here: a computed verdict for every claim.",

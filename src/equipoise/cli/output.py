@@ -48,6 +48,27 @@ def warn(lines: Iterable[object]) -> None:
         print(f"warning: {line}", file=sys.stderr)
 
 
+def warn_of_files(facts: Mapping[str, Any]) -> None:
+    """How own files were read, on standard error: files with the same note together."""
+    told: dict[str, list[str]] = {}
+    for path, note in facts["notes"]:
+        told.setdefault(note, []).append(Path(path).name)
+    for note, names in told.items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        print(f"note: {', '.join(names[:3])}{more}: {note}", file=sys.stderr)
+    for name in facts["left_out"]:
+        print(
+            f"note: column {name!r} is left out: it is empty, or none of its values is frequent enough", file=sys.stderr
+        )
+    for name in facts["alike"]:
+        if name not in facts["left_out"]:
+            print(
+                f"warning: no value of column {name!r} stands twice in any file, as in a column of ids; leave it out with "
+                f"--drop {name}",
+                file=sys.stderr,
+            )
+
+
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
     """What Python warns of inside is one line each."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.cli.options import File, Json, Out, application, has_command, with_options
+from equipoise.cli.options import File, Json, Out, application, with_options
 from equipoise.cli.output import Meter, compiling_told, metered, run_folder, say_where, show, tell, warnings_as_lines
 from equipoise.errors import InputError
 from equipoise.spec import read_yaml
@@ -22,7 +22,8 @@ from equipoise.train.spec import PLACES, CompareSpec, TrainSpec, flag
 if TYPE_CHECKING:
     from equipoise.document import Plain
 
-app = application()
+DEFAULT = "run"
+app = application(DEFAULT)
 CHECKPOINT = "checkpoint.npz"
 DOING = {
     "round": "training",
@@ -34,11 +35,32 @@ FIRST = {"cpu": "markets", "learning": "averages"}  # what version 0.1.0 played 
 COMPILING = 25.0  # seconds of one core for the kernels of the default run, measured with an empty cache
 
 
-@app.callback(invoke_without_command=True, subcommand_metavar="[COMMAND]")
+@app.callback()
+def train() -> None:
+    """Centres train one model together and negotiate a CPU budget, over quantised messages.
+
+    With no options: softmax on scikit-learn's digits, 20 centres, a switching network, 10-bit messages, 500 CPUs.
+
+    Your own data, a file for each centre: equipoise train a.csv b.csv c.csv --label answer
+
+    Beside the paper's dynamics: equipoise train --beside paper
+
+    A hostile network: equipoise train --loss 0.3 --delay 3 --crash 7@137 --join 9@300 --partition 0-4@500..600
+
+    CPU that buys samples: equipoise train --couple. A net: equipoise train --model mlp --rivals
+    """
+
+
+@app.command(DEFAULT)
 @with_options(TrainSpec)
-def train(
-    context: typer.Context,
+def run(
     chosen: dict[str, object],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Own files (CSV, parquet) or folders of them: one centre for each file.", metavar="[FILES]"
+        ),
+    ] = None,
     config: File = None,
     budget_at: Annotated[
         list[str] | None, typer.Option(help="Change the budget before a round; repeatable.", metavar="ROUND:CPUS")
@@ -47,18 +69,9 @@ def train(
     out: Out = Path("runs"),
     json: Json = False,
 ) -> None:
-    """Centres train one model together and negotiate a CPU budget, over quantised messages.
-
-    With no options: softmax on scikit-learn's digits, 20 centres, a switching network, 10-bit messages, 500 CPUs.
-
-    Beside the paper's dynamics: equipoise train --beside paper
-
-    A hostile network: equipoise train --loss 0.3 --delay 3 --crash 7@137 --join 9@300 --partition 0-4@500..600
-
-    CPU that buys samples: equipoise train --couple. A net: equipoise train --model mlp --rivals
-    """
-    if has_command(context):
-        return
+    """One run (the default: the word may be left out): on a built-in data set, or on your own files."""
+    if files:
+        chosen["files"] = files
     if budget_at:
         chosen["budgets"] = _budgets(budget_at)
     if resume is not None:

@@ -24,6 +24,7 @@ from equipoise.present.network import (
 )
 from equipoise.present.text import NOTHING, count, number, outcome, percent, prefix, scaled
 from equipoise.present.train_beside import beside_figures, beside_table
+from equipoise.present.train_data import left_table, recall_table, scores_table
 from equipoise.present.train_nodes import allocations, final_shares, node_accuracy, node_losses, rivals
 from equipoise.present.values import Block, Bullets, KeyNumber, KeyNumbers, Page, Section, Text
 
@@ -69,6 +70,8 @@ def page(document: Document) -> Page:
         key_numbers(document, history),
         Text(f"{result['dynamics']['why']}.", "How it was played:") if "dynamics" in result else None,
         Section("What happened", [Bullets(happened), note]) if happened else None,
+        scores_table(document),
+        recall_table(document),
         allocations(study),
         allocations(study, equal=True),
         convergence(document, history),
@@ -78,6 +81,7 @@ def page(document: Document) -> Page:
         network(document),
         in_flight(document, history),
         bits_spent(document, history),
+        left_table(document),
         final_shares(document),
         node_accuracy(result.get("accuracy")),
         node_losses(result.get("losses")),
@@ -124,6 +128,8 @@ def convex(document: Document) -> bool:
 def _data_name(config: Row) -> str:
     """digits, or the name of the file the data came from."""
     name = "digits" if config.get("couple") else config.get("data")
+    if files := config.get("files"):
+        return Path(str(files[0])).name if len(files) == 1 else f"{len(files)} files"
     if name == "csv" and config.get("data_file"):
         return Path(str(config["data_file"])).name
     return name.replace("_", " ") if isinstance(name, str) and name != "none" else ""

@@ -14,6 +14,7 @@ from equipoise.present.network import events_of, hostile, present
 from equipoise.present.text import count
 from equipoise.present.train import columns, convex, headline, model_of, since
 from equipoise.present.train_beside import beside_table
+from equipoise.present.train_data import data_lines, left_table, scores_table
 from equipoise.present.train_nodes import allocation_table, rivals_table
 from equipoise.present.values import Cell, Cells, Column, KeyNumber, KeyNumbers, Table, Text
 
@@ -35,6 +36,8 @@ def terminal_parts(document: Document) -> list[Text | KeyNumbers | Table | Certi
         found += [allocation_table(result["allocations"], equal) for equal in (False, True)]
     if "rivals" in result:
         found.append(rivals_table(result["rivals"]))
+    if "data" in result:
+        found += [table for table in (left_table(document), scores_table(document)) if table is not None]
     side_by_side = beside_table(document)
     if side_by_side is not None:
         found.append(side_by_side)
@@ -57,6 +60,7 @@ def verified_numbers(document: Document) -> list[KeyNumbers]:
 def _run_lines(document: Document) -> Iterator[Line]:
     """What came out of it, a line for each thing."""
     result, seconds = document.result, document.arrays.get("seconds")
+    yield from data_lines(document)
     yield "network", result["network"]["description"]
     yield "rounds", f"{result['rounds']:,}" + ("" if seconds is None else f" in {float(seconds):.1f} s")
     yield from _progress_lines(document)
@@ -141,6 +145,11 @@ def advice(document: Document) -> str:
         return ""
     if result["status"] == "diverged":
         return "The run diverged: leave --step, --alpha and --cap at auto, or lower --rho."
+    if "baseline" in certificate and certificate["baseline"].passed is False:
+        return (
+            "The models know no more than the most frequent answer. If one class is rare, try --class-weight balanced; "
+            "otherwise the columns may say nothing about the label, or the ridge is too strong (--reg)."
+        )
     if "box" in certificate and not certificate["box"].passed:
         return "Shares left their boxes: a penalty cannot hold them; use --box price."
     if result.get("trouble"):

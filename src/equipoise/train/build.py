@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from inspect import signature
@@ -12,7 +11,6 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.train import baselines
-from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.baselines._track import Entrant
 from equipoise.train.choose import choose, is_hostile
 from equipoise.train.comparison import refusal
@@ -25,14 +23,13 @@ from equipoise.train.models import Model
 from equipoise.train.network import Network
 from equipoise.train.problem import Problem
 from equipoise.train.quantize import Exact, LogQuantizer, Quantizer, UniformQuantizer
-from equipoise.train.spec import BESIDE, COST_SETTINGS, COSTS, MODELS, PLACES, CompareSpec, TrainSpec, flag
+from equipoise.train.rows import Rows, Shards, own_files, rows_of
+from equipoise.train.spec import BESIDE, COST_SETTINGS, COSTS, MODELS, OF_FILES, PLACES, CompareSpec, TrainSpec, flag
 from equipoise.train.theory.analysis import Analysis
 
 if TYPE_CHECKING:
     from equipoise.train.models.torch_model import TorchModel
 
-Held = tuple[Floats, AnyArray]  # held-out samples and answers, in the model's own labels
-Shards = Sequence[tuple[Floats, AnyArray]]
 Idle = dict[str, str | bool]  # settings, each with the reason why it has no effect, or False
 STUDIED = {"auto": "softmax", "softmax": "softmax", "mlp": "mlp"}  # by --couple
 PAIRS = {"links": ("links", "links"), "markets": ("markets", "averages"), "flows": ("flows", "mixing")}  # --beside
@@ -58,11 +55,15 @@ def build(spec: TrainSpec) -> TrainJob:
         return _coupled_job(spec)
     _refuse_unbuilt(spec)
     faults = faults_of(spec)
+    own = own_files(spec)
     network = _network(spec)
-    shards, test, model = _model(spec, network.n)
-    cost, budget = _cost(spec, network.n, shards)
+    rows = rows_of(spec, network, own)
+    model = None if rows is None else _made(spec, rows)
+    cost, budget = _cost(spec, network.n, None if rows is None else rows.shards)
+    held_out, agreed = (None, None) if rows is None else (rows.held_out, rows.own)
+    test = None if held_out is None else (held_out.X, held_out.truth)
     parts = Problem(cost, budget, model), network, _method(spec), test
-    job = TrainJob(spec, *parts, _rounds(spec, model), faults, spec.batch)
+    job = TrainJob(spec, *parts, _rounds(spec, model), faults, spec.batch, own=agreed, held_out=held_out)
     job = _deep_job(job) if spec.deep else job
     _refuse_named_dynamics(job)
     return job if spec.beside is None else replace(job, rival=_rival(job, spec.beside))
@@ -132,10 +133,13 @@ def refuse_idle_settings(spec: TrainSpec) -> None:
         "radius": spec.network != "geometric" and f"network is {spec.network}",
         "network_file": spec.network != "file" and f"network is {spec.network} (add --network file)",
         "nodes": spec.network == "file" and "the network's file says how many nodes there are",
+        "split": len(spec.files) > 1 and "each file is a centre",
         "switching": spec.network in ("complete", "file") and f"network is {spec.network}, which is static",
-        "data_file": spec.data != "csv" and f"data is {spec.data} (add --data csv)",
+        "data_file": (spec.files and "files are given without it")
+        or (spec.data != "csv" and f"data is {spec.data} (add --data csv)"),
         "data_dir": spec.data != "mnist" and f"data is {spec.data} (add --data mnist)",
-        "label": spec.data != "csv" and f"data is {spec.data}",
+        **dict.fromkeys(("label", *OF_FILES), spec.data != "csv" and f"data is {spec.data}"),
+        "class_weight": spec.model not in ("auto", "softmax", "smooth_svm") and f"model is {spec.model}",
         "concentration": spec.split != "dirichlet" and f"split is {spec.split}",
         "mu": spec.model != "smooth_svm" and "model is not smooth_svm",
         **dict.fromkeys(OF_MODEL, no_model and "there is no model"),
@@ -192,51 +196,15 @@ def _network(spec: TrainSpec) -> Network:
     return Network.by_name(spec.network, spec.nodes, **options)
 
 
-def _model(spec: TrainSpec, nodes: int) -> tuple[Shards | None, Held | None, Model | None]:
-    """Shards, held-out data, and the model."""
-    if spec.data == "none" or spec.model == "none":
-        return None, None, None
-    from equipoise import data
-
-    given = {"folder": spec.data_dir, "path": spec.data_file, "label": spec.label}
-    if spec.data == "csv" and spec.model == "least_squares" and spec.data_file is not None:
-        dataset = data.csv(spec.data_file, label=spec.label, task="regression", seed=spec.seed)
-    else:
-        dataset = data.load(spec.data, seed=spec.seed, **{k: v for k, v in given.items() if v is not None})
-    if spec.samples is not None:
-        dataset = dataset.limited(spec.samples, spec.seed)
-    name = spec.model
-    if name == "auto":
-        name = "softmax" if dataset.classes else "least_squares"
-    answers, test_answers = dataset.y, dataset.y_test
-    task = MODELS.find(name).facts["task"]
-    if task == "two classes":
-        if dataset.classes != 2:
-            raise InputError(
-                f"{name} needs two classes; {spec.data} has {dataset.classes or 'a number to predict'}: use softmax"
-            )
-        answers, test_answers = 2 * answers - 1, 2 * test_answers - 1
-    if task == "numbers" and dataset.classes:
-        raise InputError(f"{name} needs a number to predict; {spec.data} has classes: use softmax")
-    if task == "classes" and not dataset.classes:
-        raise InputError(f"{name} needs classes; {spec.data} has a number to predict: use least_squares")
-    X, X_test = dataset.X, dataset.X_test
-    if task == "numbers":  # a last column of ones: the intercept
-        X, X_test = (np.hstack([samples, np.ones((len(samples), 1))]) for samples in (X, X_test))
-        answers = answers.astype(np.float64)
-    shards = data.split(X, answers, nodes, spec.split, concentration=spec.concentration, seed=spec.seed)
-    test = (X_test, test_answers) if len(X_test) else None
-    return shards, test, _made(spec, name, shards, dataset.classes)
-
-
-def _made(spec: TrainSpec, name: str, shards: Shards, classes: int | None) -> Model:
-    """The model of this name over these shards: it is given those of `classes`, `reg`, `mu` and `seed` that it takes."""
+def _made(spec: TrainSpec, rows: Rows) -> Model:
+    """The model of the spec over these shards, with those of the settings that it takes."""
     if spec.deep and find_spec("torch") is None:
-        raise InputError(f"--model {name} needs torch: pip install 'equipoise[torch]'", code="library.missing")
-    make = MODELS.load(name)
-    settings = {"classes": classes, "reg": spec.reg, "mu": spec.mu, "seed": spec.seed}
+        raise InputError(f"--model {rows.model} needs torch: pip install 'equipoise[torch]'", code="library.missing")
+    make = MODELS.load(rows.model)
+    settings: dict[str, Any] = {"classes": rows.classes, "reg": spec.reg, "mu": spec.mu, "seed": spec.seed}
+    settings["class_weight"] = rows.class_weights if spec.class_weight == "balanced" else None
     taken = signature(make).parameters
-    return make(shards, **{key: value for key, value in settings.items() if key in taken and value is not None})
+    return make(rows.shards, **{key: value for key, value in settings.items() if key in taken and value is not None})
 
 
 def _cost(spec: TrainSpec, nodes: int, shards: Shards | None) -> tuple[Cost | None, float | None]:

@@ -1,21 +1,12 @@
-"""To and from other libraries: networkx graphs of networks, scikit-learn estimators of trained models."""
+"""To and from networkx: graphs of networks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from equipoise.errors import InputError
-from equipoise.train.arrays import Floats
-from equipoise.train.models.least_squares import LeastSquares
-from equipoise.train.models.smooth_svm import SmoothSVM
-from equipoise.train.models.softmax import Softmax
 from equipoise.train.topology import Arcs, Topology
-
-if TYPE_CHECKING:
-    from equipoise.train.run import Run
 
 Labels = tuple[Any, ...]  # what the nodes 0..n-1 were called
 
@@ -79,76 +70,3 @@ def _one_way(links: Sequence[tuple[int, int, Any]]) -> bool:
 
 def _kind(given: Any) -> str:
     return "none" if isinstance(given, list | tuple) and not given else type(given).__name__
-
-
-def to_sklearn(run: Run, centre: int | None, classes: Any) -> Any:
-    """See `Run.to_sklearn`."""
-    model = run.problem.model
-    if model is None or run.models is None:
-        raise InputError("to_sklearn: this run trained no model; give its Problem one", code="run.model")
-    if not isinstance(model, Softmax | SmoothSVM | LeastSquares):
-        raise InputError(
-            f"to_sklearn: scikit-learn has no estimator that is exactly a {type(model).__name__}; there is one for "
-            "Softmax, SmoothSVM and LeastSquares. The parameters are in run.models",
-            code="estimator.none",
-        )
-    there = np.asarray(getattr(run, "present", np.empty(0)), dtype=bool)
-    y = _parameters(run.models, there if there.size else np.ones(len(run.models), dtype=bool), centre)
-    if isinstance(model, LeastSquares):
-        from sklearn.linear_model import LinearRegression
-
-        if classes is not None:
-            raise InputError("to_sklearn: LeastSquares has no classes; leave them out", code="estimator.classes")
-        return _fitted(LinearRegression(fit_intercept=False), coef_=y.copy(), intercept_=0.0, n_features_in_=len(y))
-    if isinstance(model, SmoothSVM):
-        from sklearn.svm import LinearSVC
-
-        names = _names(classes, np.array([-1, 1]))
-        return _fitted(
-            LinearSVC(C=1.0 / model.reg),
-            classes_=names,
-            coef_=y[None, :-1].copy(),
-            intercept_=np.array([-y[-1]]),
-            n_features_in_=len(y) - 1,
-        )
-    from sklearn.linear_model import LogisticRegression
-
-    W = y.reshape(model.features + 1, model.classes)
-    if model.classes == 2:  # scikit-learn has one row for two classes: the second against the first
-        W = W[:, 1:] - W[:, :1]
-    return _fitted(
-        LogisticRegression(C=1.0 / model.reg),
-        classes_=_names(classes, np.arange(model.classes)),
-        coef_=np.ascontiguousarray(W[:-1].T),
-        intercept_=W[-1].copy(),
-        n_features_in_=model.features,
-        n_iter_=np.array([run.rounds]),
-    )
-
-
-def _parameters(models: Floats, there: Any, centre: int | None) -> Floats:
-    """The model of one centre, or the average of those that are there at the end."""
-    if centre is None:
-        return np.asarray(models[there].mean(axis=0))
-    if isinstance(centre, bool) or not isinstance(centre, int | np.integer) or not 0 <= centre < len(models):
-        raise InputError(
-            f"to_sklearn: centre is {centre!r}; expected one of 0 to {len(models) - 1}, or none", code="run.centre"
-        )
-    if not there[centre]:
-        raise InputError(f"to_sklearn: centre {centre} is gone at the end of this run; choose one that is there")
-    return np.asarray(models[centre])
-
-
-def _names(given: Any, labels: Any) -> Any:
-    if given is None:
-        return labels
-    names = np.asarray(given)
-    if names.shape != labels.shape or len(set(names.tolist())) < len(names):
-        raise InputError(f"to_sklearn: classes are {given!r}; expected {len(labels)} different names")
-    return names
-
-
-def _fitted(estimator: Any, **learned: Any) -> Any:
-    for name, value in learned.items():
-        setattr(estimator, name, value)
-    return estimator

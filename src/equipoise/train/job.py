@@ -21,8 +21,11 @@ from equipoise.train.instances import Instances
 from equipoise.train.method import Method
 from equipoise.train.models import LeastSquares
 from equipoise.train.network import Network
+from equipoise.train.own_data import OwnData
+from equipoise.train.prediction import scores_of
 from equipoise.train.problem import Problem
 from equipoise.train.run import DEFAULT_TARGET, Run, message_of
+from equipoise.train.scores import HeldOut
 from equipoise.train.solve import Engine, Moment, solve
 from equipoise.train.spec import CompareSpec, TrainSpec
 from equipoise.train.studies import Study, alpha_study, density_study, rho_study
@@ -61,6 +64,8 @@ class TrainJob:
     start: str | ArrayLike = "zeros"
     studied: str = ""  # the model of the coupling study
     rival: Method | None = None  # plays the same problem beside the run
+    own: OwnData | None = None  # of own files: what their centres agreed on
+    held_out: HeldOut | None = None  # `test`, with the answer that knows nothing
 
     def __repr__(self) -> str:
         return f"<TrainJob: {self.rounds:,} rounds of {self.problem!r} on {self.network!r}>"
@@ -89,14 +94,17 @@ class TrainJob:
         """
         where = {"checkpoint": checkpoint, "resume": resume, "engine": engine}
         run = self._play(self.method, "round", progress, **where)
-        beside = {} if run.status == "stopped" else self._scores(run) | self._beside(run, progress)
+        run = replace(run, own=self.own, held_out=self.held_out)
+        beside = {} if run.status == "stopped" else self._scores(run) | self._table(run) | self._beside(run, progress)
         report = getattr(engine, "report", None)  # an engine of one's own may have none
         played = {} if report is None else {"engine": report()}
         rows: list[Row] = []
         if self.rival is not None and run.status != "stopped":
             other = self._play(self.rival, "beside", progress)
             beside, rows = beside | {"beside_run": self._told(other)}, other.history_rows()
-        return replace(run, beside=played | beside, beside_history=rows, spec=self.spec)
+        return replace(
+            run, beside=played | beside, beside_history=rows, spec=self.spec, own=self.own, held_out=self.held_out
+        )
 
     def analyse(self, *, sweep: bool = False) -> Analysis:
         """What theory says of this job before it is run.
@@ -186,6 +194,15 @@ class TrainJob:
             return {}
         own = [value if here else None for value, here in zip(found[:-1], there, strict=True)]
         return {name: {"nodes": own, "worst": worst(v for v in own if v is not None), "centralised": found[-1]}}
+
+    def _table(self, run: Run) -> dict[str, Plain]:
+        """How useful models are, beside the answer that knows nothing."""
+        scores = [] if run.status == "diverged" else run.held_out_scores()
+        if self.held_out is None or not scores or run.problem.model is None:
+            return {}
+        best, names = run.model_optimum, () if self.own is None else self.own.schema.classes
+        central = None if best is None else scores_of(run.problem.model, best.parameters, self.held_out.X)
+        return {"scores": self.held_out.table(scores, central, names)}
 
     def _net_scores(self, models: Floats) -> dict[str, Plain]:
         """Each centre's own net: its loss on everybody's data and its accuracy on held-out data."""

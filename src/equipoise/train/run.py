@@ -33,9 +33,12 @@ from equipoise.train.exchange.rows import LONG_BITS, SINGLE_BITS
 from equipoise.train.method import Method
 from equipoise.train.models._base import Model
 from equipoise.train.network import Network
+from equipoise.train.own_data import OwnData
+from equipoise.train.prediction import scores_of
 from equipoise.train.problem import Market, Problem
 from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.recount import Sent
+from equipoise.train.scores import HeldOut
 from equipoise.train.spec import TrainSpec
 from equipoise.train.steps import Steps
 from equipoise.train.truth import CpuOptimum, ModelOptimum, why_not_best, why_not_least
@@ -93,6 +96,8 @@ class Run(Result):
     beside: dict[str, Plain] = field(default_factory=dict)  # scores on held-out data, rivals, the engine: plain values
     beside_history: list[Row] = field(default_factory=list)  # of another dynamics that played the same problem
     spec: TrainSpec | None = None  # what it was built from
+    own: OwnData | None = None  # of own files: what their centres agreed on
+    held_out: HeldOut | None = None  # rows that nobody trained on
 
     @property
     def bits(self) -> int:
@@ -129,6 +134,8 @@ class Run(Result):
             checks.append(self._gap_check(target))
         if not self.convex:
             checks.append(self._loss_check())
+        if self.held_out is not None and (scores := self.held_out_scores()):
+            checks.append(self.held_out.check(scores))
         limited = self.steps.cpu_limit is not None or self.steps.alpha is not None
         if (not self.steps.links or limited) and (self.convex or self.steps.cpu_limit is not None):
             checks.append(self._steps_check())
@@ -136,6 +143,15 @@ class Run(Result):
         if self.status == "diverged":
             checks.append(Check("divergence", None, None, False, self.reason))
         return Certificate(tuple(checks))
+
+    def held_out_scores(self) -> list[Floats]:
+        """Of every centre that is there at the end, its model's scores of the held-out rows; none where it has no scores."""
+        if self.held_out is None or self.models is None or self.problem.model is None:
+            return []
+        there = getattr(self, "present", np.empty(0))
+        rows = self.models[there] if len(there) else self.models
+        found = [scores_of(self.problem.model, y, self.held_out.X) for y in rows]
+        return [scores for scores in found if scores is not None]
 
     def _sum_checks(self, target: float) -> list[Check]:
         """Trackers are the sum of gradients all the way; over links no sum is kept, and what counts is that the gradients
@@ -420,6 +436,7 @@ class Run(Result):
             self.settings() or self._settings(),
             {"history": self.history_rows()} | ({"beside_history": self.beside_history} if self.beside_history else {}),
             arrays={name: array for name, array in self._arrays().items() if array is not None},
+            files={} if self.own is None else self.own.texts(),
         )
 
     def _facts(self) -> dict[str, Plain]:
@@ -438,7 +455,15 @@ class Run(Result):
         }
         if model is not None:
             own = getattr(model, "wrapped", model)  # a user's own model comes wrapped
-            found["model"] = {"words": getattr(own, "words", "") or type(own).__name__, "convex": model.convex}
+            found["model"] = {
+                "words": getattr(own, "words", "") or type(own).__name__,
+                "convex": model.convex,
+                "kind": type(own).__name__,
+                "reg": float(getattr(own, "reg", 0.0)),
+                "classes": int(getattr(own, "classes", 0)),
+            }
+        if self.own is not None:
+            found |= {"data": self.own.facts, "left": self.own.left}
         return found
 
     def dynamics(self) -> dict[str, Plain]:
@@ -495,12 +520,12 @@ class Run(Result):
         }
 
     def to_sklearn(self, centre: int | None = None, classes: Any = None) -> Any:
-        """A fitted scikit-learn estimator that predicts as this run's model does.
+        """A fitted scikit-learn estimator that predicts as this run's model does; of own files, the whole pipeline.
 
         Softmax becomes LogisticRegression, SmoothSVM LinearSVC, LeastSquares LinearRegression. The model is that of this
         centre, or the average over centres. `classes` names the labels 0, 1, ... (or -1 and +1).
         """
-        from equipoise.train.interop import to_sklearn
+        from equipoise.train.as_sklearn import to_sklearn
 
         return to_sklearn(self, centre, classes)
 

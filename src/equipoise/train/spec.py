@@ -10,7 +10,7 @@ from pydantic import AfterValidator, ValidationInfo, field_validator, model_vali
 
 from equipoise.errors import InputError
 from equipoise.registry import Registry
-from equipoise.spec import Spec, WholePath, known_names, panel, whole
+from equipoise.spec import Spec, Whole, WholePath, known_names, panel, whole
 from equipoise.train.hostile.faults import EXAMPLES, NOTICE, checked_loss, checked_texts
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ KNOWN = {
     "learning": ("auto", "links", "averages", "mixing"),
     "beside": BESIDE,
     "engine": ("embedded", "processes", "ray"),
+    "class_weight": ("balanced",),
     "weights": ("auto", "laplacian", "metropolis"),
     "split": ("even", "label", "dirichlet"),
 }
@@ -67,6 +68,7 @@ of_data, of_problem, of_network, of_method, of_run = map(panel, ("Data", "Proble
 of_faults, of_coupling, of_engine = map(panel, ("Hostile networks", "Coupling and deep models", "Engine"))
 of_comparison, of_instances = map(panel, ("Comparison", "Instances"))
 PLACES = ("engine", "workers", "address", "cpus", "limiter")  # where a run is played: no part of what it is
+OF_FILES = ("files", "drop", "text", "min_count", "numbers_only", "held_out")
 DEEP_ROUNDS, DEEP_BATCH = 200, 16
 COUPLED: dict[str, Plain] = {"rounds": 300, "target": 0.2, "every": 5}  # noise keeps models from coming much nearer
 STUDIES = ("rho", "density", "alpha", "claim")
@@ -78,6 +80,16 @@ def _above_zero(value: float | None, info: ValidationInfo) -> float | None:
     if value is not None and not 0 < value < float("inf"):
         raise InputError(f"{info.field_name} must be a number above 0, not {value:g}", code=f"{info.field_name}.range")
     return value
+
+
+def _expanded(files: list[str]) -> list[str]:
+    """Folders as the files in them; what cannot be read is told when the run is built."""
+    from equipoise.data.table import found_files
+
+    try:
+        return [str(path) for path in found_files(files)]
+    except InputError:
+        return files
 
 
 Positive = Annotated[float | None, AfterValidator(_above_zero)]
@@ -93,10 +105,36 @@ class TrainSpec(Spec):
 
     data: str = of_data("digits", f"Data set: {', '.join(DATA)}.")
     data_dir: WholePath = of_data(None, "Folder with the four MNIST idx files (gzip or not).", "DIR")
+    files: list[Whole] = of_data([], "Own files, one for each centre; a folder is all files in it.", only_in_file=True)
     data_file: WholePath = of_data(
-        None, "CSV file with one sample a row; text labels, or up to 20 different whole numbers, are classes.", "FILE"
+        None, "With --data csv: one own file, whose rows are dealt to --nodes centres (see --split).", "FILE"
     )
-    label: str | None = of_data(None, "Label column of the CSV file; the last one unless given.", "COLUMN")
+    label: str | None = of_data(
+        None,
+        "Label column of own files; the last one unless given. Text, or up to 20 different whole numbers, are classes.",
+        "COLUMN",
+    )
+    drop: list[str] = of_data(
+        [], "Column of own files to leave out, such as an id; repeatable.", "COLUMN", repeats=True
+    )
+    text: list[str] = of_data(
+        [],
+        "Column of own files to take as text though it holds numbers, such as a postcode; repeatable.",
+        "COLUMN",
+        repeats=True,
+    )
+    min_count: SomeCount = of_data(
+        None,
+        "Rows of a centre that must have a value of a text column before the centre names it to others; the rest are "
+        "'other'. 10 unless given, 1 for a single file.",
+        "ROWS",
+    )
+    numbers_only: bool = of_data(
+        False, "Send no text: no names of columns, no values. Refuses columns and labels of text."
+    )
+    held_out: float = of_data(
+        0.2, "Part of the rows of each own file that no centre trains on, to score models.", "PART"
+    )
     samples: SomeCount = of_data(None, "Use only so many training samples, drawn by class.")
     split: str = of_data("label", "How samples reach the centres: even, label (sorted), dirichlet.")
     concentration: float = of_data(1.0, "Of the Dirichlet split; smaller is more unequal.")
@@ -104,6 +142,9 @@ class TrainSpec(Spec):
     model: str = of_problem("auto", f"Model: {', '.join(KNOWN['model'])}.")
     reg: float | None = of_problem(None, "Ridge of the model; each model has its own default.")
     mu: float = of_problem(3.0, "Sharpness of the smooth hinge (smooth_svm).")
+    class_weight: str | None = of_problem(
+        None, "balanced: every class weighs the same, however rare it is (softmax, smooth_svm).", "balanced"
+    )
     cost: str = of_problem("latency", f"Cost of a CPU share: {', '.join(KNOWN['cost'])}; parameters drawn by seed.")
     budget: float | None = of_problem(None, "CPUs to share; 25 a centre unless given.", "CPUS")
     lo: Number | None = of_problem(None, "Least CPUs a centre can use; 10 unless given.", "CPUS")
@@ -248,6 +289,11 @@ class TrainSpec(Spec):
         defaults: dict[str, Plain] = {}
         if noisy:
             defaults["target"] = None
+        if self.files:
+            defaults |= {"data": "csv"}
+            own = _expanded(self.files)
+            object.__setattr__(self, "files", own)
+            defaults |= {"nodes": len(own)} if len(own) > 1 else {}
         if self.couple:
             defaults |= COUPLED if self.model != "mlp" else COUPLED | {"target": 0.5}
         elif self.deep:
@@ -263,8 +309,12 @@ class TrainSpec(Spec):
         return self.model in MODEL_NAMES and bool(MODELS.find(self.model).facts.get("deep"))
 
     def plain(self) -> dict[str, Any]:
-        """JSON values, without where the run is played."""
-        return {name: value for name, value in super().plain().items() if name not in PLACES}
+        """JSON values, without where the run is played, and of own files only what was set."""
+        left_out = {
+            *PLACES,
+            *(name for name in OF_FILES if getattr(self, name) == type(self).model_fields[name].default),
+        }
+        return {name: value for name, value in super().plain().items() if name not in left_out}
 
     def build(self) -> TrainJob:
         """Load the data, split it, and put problem, network and method together; `.run()` plays it."""

@@ -1,0 +1,75 @@
+"""What a run on own files keeps of them: the schema, how many rows, and what left each centre; no row."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from equipoise.data.own_files import Agreed
+from equipoise.data.schema import Schema
+from equipoise.document import Plain, Row
+from equipoise.train.exchange import LinkBits
+
+SCHEMA, LEFT = "schema.json", "left.json"
+
+
+@dataclass(frozen=True, eq=False)
+class OwnData:
+    """A schema, plain facts of the files, a row for each centre with what left it, and each centre's own words."""
+
+    schema: Schema
+    facts: dict[str, Plain]
+    left: list[Row]
+    words: list[Plain]
+
+    @classmethod
+    def of(cls, agreed: Agreed, bits: LinkBits) -> OwnData:
+        """From what was agreed, and the bits that it took."""
+        files, schema = agreed.files, agreed.schema
+        sent = {node: int(bits.bits[bits.senders == node].sum()) for node in range(files.centres)}
+        rows = []
+        for centre, (table, left) in enumerate(zip(files.tables, agreed.left, strict=True)):
+            texts = left.told["texts"].values()
+            rows.append(
+                {
+                    "centre": centre,
+                    "file": table.path.name,
+                    "trained_on": len(files.train[centre]),
+                    "held_out": len(files.held_out[centre]),
+                    "column_names": 0 if files.terms.numbers_only else len(table.columns),
+                    "class_names": len(left.told["label"]) if schema.classes and not files.terms.numbers_only else 0,
+                    "values_named": sum(len(named) for named, _, _ in texts),
+                    "rows_unnamed": sum(other for _, other, _ in texts),
+                    "sums": 2 * len(left.told["numbers"]),
+                    "bytes": sent[centre] // 8,
+                }
+            )
+        notes = {table.path: table.notes for table in files.tables}
+        facts: dict[str, Plain] = {
+            "files": [str(path) for path in notes],
+            "digests": [*dict.fromkeys(table.digest for table in files.tables)],
+            "one_centre_per_file": not files.terms.shared,
+            "columns": {"numbers": len(schema.numbers), "text": len(schema.texts)},
+            "features": schema.width,
+            "classes": {str(name): count for name, count in zip(schema.classes, schema.class_counts, strict=True)},
+            "min_count": schema.min_count,
+            "numbers_only": files.terms.numbers_only,
+            "left_out": list(schema.left_out),
+            "alike": _all_different(agreed),
+            "notes": [[str(path), note] for path, told in notes.items() for note in told],
+            "bits": bits.total,
+            "links": len(bits.bits),
+        }
+        words = [{"announced": left.announced, "told": left.told} for left in agreed.left]
+        return cls(schema, facts, rows, words)
+
+    def texts(self) -> dict[str, str]:
+        """Files of the run folder: the schema, and word by word what each centre said of its own rows."""
+        return {SCHEMA: self.schema.text(), LEFT: json.dumps(self.words, indent=1, ensure_ascii=False) + "\n"}
+
+
+def _all_different(agreed: Agreed) -> list[str]:
+    """Columns in which no file has a value twice, as in a column of ids."""
+    tables, label = agreed.files.tables, agreed.schema.label
+    names = [name for name in tables[0].columns if name != label]
+    return [name for name in names if all(table.columns[name].different for table in tables)]
