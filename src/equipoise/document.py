@@ -184,8 +184,8 @@ def look_of(thing: object) -> Look:
 
 
 def write_table(path: Path | None, rows: Sequence[Mapping[str, object]], heads: Sequence[str] = ()) -> None:
-    """Rows as CSV, on standard output without a path: floats to the last digit, an empty cell where nothing is known; `heads`
-    in case there are no rows."""
+    """Rows as CSV, on standard output without a path: floats to the last digit, an empty cell where nothing is known, and
+    `heads` in case there are no rows."""
     try:
         with nullcontext(sys.stdout) if path is None else path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, _heads(rows) or heads, lineterminator="\n")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from equipoise.certificate import Check
 from equipoise.data.own_files import Agreed
+from equipoise.data.pooled import apart
 from equipoise.data.schema import Schema
 from equipoise.document import Plain, Row
 from equipoise.train.exchange import LinkBits
 
+MEANING = "columns and classes whose agreed counts, means or deviations are not those of all rows pooled, by NumPy"
 SCHEMA, LEFT = "schema.json", "left.json"
 
 
@@ -57,11 +60,17 @@ class OwnData:
             "left_out": list(schema.left_out),
             "alike": _all_different(agreed),
             "notes": [[str(path), note] for path, told in notes.items() for note in told],
+            "unlike_pooled": apart(agreed),
             "bits": bits.total,
             "links": len(bits.bits),
         }
         words = [{"announced": left.announced, "told": left.told} for left in agreed.left]
         return cls(schema, facts, rows, words)
+
+    def check(self) -> Check:
+        """Whether the schema is what all rows together say."""
+        unlike = self.facts["unlike_pooled"]
+        return Check.at_most("schema", len(unlike), 0.0, MEANING, ", ".join(unlike[:3]))
 
     def texts(self) -> dict[str, str]:
         """Files of the run folder: the schema, and word by word what each centre said of its own rows."""

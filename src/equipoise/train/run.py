@@ -134,6 +134,8 @@ class Run(Result):
             checks.append(self._gap_check(target))
         if not self.convex:
             checks.append(self._loss_check())
+        if self.own is not None:
+            checks.append(self.own.check())
         if self.held_out is not None and (scores := self.held_out_scores()):
             checks.append(self.held_out.check(scores))
         limited = self.steps.cpu_limit is not None or self.steps.alpha is not None

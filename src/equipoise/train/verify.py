@@ -17,16 +17,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
-from equipoise.document import ARRAYS, CONFIG, Document, read
+from equipoise.document import ARRAYS, CONFIG, Document, plain, read
 from equipoise.errors import InputError
 from equipoise.kernels import Floats
 from equipoise.train.costs import Quadratic
 from equipoise.train.costs._base import Cost, box, curvature
 from equipoise.train.spec import TrainSpec
-from equipoise.train.verify_anew import Least, LinkCount, Prices, apart, part_of, price_spread, worst_loss
+from equipoise.train.verify_anew import (
+    Least,
+    LinkCount,
+    Prices,
+    apart,
+    part_of,
+    price_spread,
+    worst_beside_constant,
+    worst_loss,
+)
 
 FIRST = ("", "0.1.0")  # versions that kept no shares of every round
 LINKS = ("link_senders", "link_receivers", "link_bits")
+BASELINE = "baseline"
 ENDED = ("reach", "divergence")  # checks that say why a run ended: never passed
 OPEN = 2**61  # units: stands for the end of a box that has none
 COARSEST = 1e-9  # of the budget: the most that a unit may be
@@ -56,7 +66,7 @@ def verify(folder: str | Path) -> Document:
     """
     try:
         run = Files(Path(folder))
-        made = [_files(run), *_cpu(run), *_models(run), *_gap(run), _bits(run)]
+        made = [_files(run), *_schema(run), *_cpu(run), *_models(run), *_gap(run), *_baseline(run), _bits(run)]
         names = {check.name for check in made}
         left = [
             Check(c.name, c.value, c.limit, False, c.meaning) if c.name in ENDED else Check.not_made(c.name, UNRECORDED)
@@ -106,6 +116,10 @@ class Files:
         self.hostile = "packets" in self.result  # faults, one-way links, or workers lost on the way: with ledgers
         self.spec = TrainSpec.from_yaml(folder / CONFIG)
         self.job = job = self.spec.build()
+        given = self.result.get("data", {}).get("digests")
+        if job.own is not None and given is not None and given != job.own.facts["digests"]:
+            what = f"the data files have changed since the run ({', '.join(job.own.facts['files'])})"
+            raise InputError(f"{folder}: {what}; bring back those it was made from", code="verify.data")
         self.network, self.model, self.method, self.n = job.network, job.problem.model, job.method, job.network.n
         self.target = self.spec.target or USUAL_TARGET
         self.noisy = self.spec.target is None and (job.batch is not None or self.spec.couple)
@@ -120,6 +134,16 @@ class Files:
         halves = {"cpu_theta": self.shares, "model_theta": self.model}  # steps that only a run over links names
         steps = [name in self.result["steps"] for name, half in halves.items() if half is not None]
         self.over_links = all(steps) and not self.hostile and self.network.period is not None
+
+    @property
+    def same_schema(self) -> bool:
+        """Whether the files of the folder hold the schema that the data files lead to."""
+        own = self.job.own
+        if own is None:
+            return True
+        texts = own.texts()
+        told = self.result.get("data") == plain(own.facts) and self.result.get("left") == plain(own.left)
+        return told and all(self.document.files.get(name) == text for name, text in texts.items())
 
     @property
     def may_be_over_links(self) -> bool:
@@ -259,6 +283,7 @@ def _result_facts(run: Files) -> dict[str, bool]:
         "result.json counts other links or bits than link_bits": counted,
         "bits_for of result.json do not add up": sum(result["bits_for"].values()) == total,
         f"it cannot have been played over links by {CONFIG}": run.may_be_over_links or not run.over_links,
+        f"result.json and schema.json do not say what the files of {CONFIG} agree on": run.same_schema,
         "more rounds than asked for": run.rounds <= rounds,
         "it finished before the last round": result["status"] != "finished" or run.rounds == rounds,
         "it converged without its target": result["status"] != "converged" or reached,
@@ -440,6 +465,28 @@ def _gap(run: Files) -> list[Check]:
         return [Check("gap", min(parts), run.target, False, "a gap below 0")]
     meaning = f"shares and the worst centre's model against optima found anew from {CONFIG}, as a part of the start's"
     return [Check.at_most("gap", max(parts), run.target, meaning)]
+
+
+def _schema(run: Files) -> list[Check]:
+    """Of own files: whether what centres agreed on is what the rows say."""
+    return [] if run.job.own is None else [run.job.own.check()]
+
+
+def _baseline(run: Files) -> list[Check]:
+    """Whether the models know more of held-out rows than the most frequent class, or the mean."""
+    held, model = run.job.held_out, run.model
+    if held is None or model is None or BASELINE not in run.claimed:
+        return []
+    if len(np.unique(held.truth)) < 2:
+        return [Check.not_made(BASELINE, "all held-out rows have the same answer")]
+    there = run.result.get("present")
+    models = run.models if there is None else run.models[there]
+    what = "balanced error" if held.classes else "mean square error, as a part of that of always saying the mean,"
+    meaning = f"{what} of the worst centre's model on the rows that {CONFIG} holds out; to be below the limit"
+    if not np.isfinite(models).all():
+        return [Check(BASELINE, None, None, False, meaning)]
+    value, limit = worst_beside_constant(model, models, held.X, held.truth, None if held.classes else held.constant)
+    return [Check(BASELINE, value, limit, value < limit, meaning)]
 
 
 def _bits(run: Files) -> Check:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq, minimize
@@ -149,6 +150,28 @@ def worst_loss(model: Model, models: Floats) -> float:
         models = models[np.sort(np.argsort(_from_average(models), kind="stable")[-WITNESSES:])]
     with np.errstate(all="ignore"):
         return float(np.max(model.totals(np.ascontiguousarray(models))))
+
+
+def worst_beside_constant(
+    model: Model, models: Floats, X: Any, truth: Floats, mean: float | None
+) -> tuple[float, float]:
+    """Of the worst model on held-out rows: its balanced error, and the limit, two standard errors below always giving one
+    class; of numbers its mean square error as a part of that of always giving the `mean`, and the limit likewise."""
+    pairs = []
+    with np.errstate(all="ignore"):
+        for y in models:
+            if mean is not None:
+                miss, always = (X @ y - truth) ** 2, (truth - mean) ** 2
+                limit = 1.0 - 2.0 * float(np.std(always - miss)) / math.sqrt(len(truth)) / float(always.mean())
+                pairs.append((float(miss.mean() / always.mean()), limit))
+                continue
+            labels, counts = np.unique(truth, return_counts=True)
+            own = [np.flatnonzero(truth == label) for label in labels]
+            found = [model.accuracy(y, X[rows], truth[rows]) or 0.0 for rows in own]
+            said = [model.accuracy(y, X, np.full(len(truth), label)) or 0.0 for label in labels]
+            chance = sum(rate * (1.0 - rate) / count for rate, count in zip(said, counts, strict=True))
+            pairs.append((1.0 - sum(found) / len(labels), 1.0 - (1.0 + 2.0 * math.sqrt(chance)) / len(labels)))
+    return max(pairs, key=lambda pair: pair[0] - pair[1])
 
 
 def apart(models: Floats) -> float:
