@@ -75,3 +75,11 @@ class Latency:
         with np.errstate(divide="ignore"):
             flattest = np.clip((self.work / (self.speed * self.energy)) ** 0.25, self.lo, self.hi)
         return self.second(flattest), np.maximum(self.second(self.lo), self.second(self.hi))
+
+    def share_at(self, price: float) -> Floats:
+        """The share at which the derivative equals the price, before the box: 3 energy x^4 - price x^2 = work / speed."""
+        seconds = self.work / self.speed
+        root = np.hypot(price, np.sqrt(12 * self.energy * seconds))
+        with np.errstate(divide="ignore", invalid="ignore"):  # without energy no share is worth a price above 0
+            above = np.where(self.energy > 0, (price + root) / (6 * self.energy), np.inf)
+            return np.asarray(np.sqrt(2 * seconds / (root - price) if price < 0 else above))

@@ -11,6 +11,7 @@ that each node makes once; any other model by a few steps of its own gradient, w
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -56,9 +57,10 @@ def choose_theta(gap: float, L: float, model: Model, graphs: int) -> float:
     """
     usual = max(USUAL, SLOW / math.sqrt(max(gap, 1e-12)))
     turns = 1.0 if graphs == 1 else IN_TURN
-    if not model.convexity > 0:
+    flattest = model.convexity or model.flattest
+    if not flattest > 0:
         return usual
-    conditioning = min(WORST, max(1.0, model.nodes * L / model.convexity))
+    conditioning = min(WORST, max(1.0, model.nodes * L / flattest))
     return min(usual, turns / math.sqrt(conditioning * max(gap, 1e-12)))
 
 
@@ -103,9 +105,10 @@ class Summed:
         self.table = Table(np.zeros((graphs, rows, m)), np.zeros((graphs, rows), dtype=np.int64), codes, self.mantissa)
         self.pull, self.total = np.zeros((own, m)), weight[:own] * around.sum(axis=0)  # D
         self.matrix: Floats | None = None
-        if type(model) is LeastSquares and m <= MATRIX_COLUMNS:  # a subclass may differ
-            H, eye = model.hessian[place], np.eye(m)
-            self.matrix, self.slope = np.linalg.inv(H + self.total[:, None, None] * eye), model.slope[place]
+        if (type(model) is LeastSquares or model.quadratic) and m <= MATRIX_COLUMNS:  # a subclass may differ
+            squares: Any = model
+            H, eye = squares.hessian[place], np.eye(m)
+            self.matrix, self.slope = np.linalg.inv(H + self.total[:, None, None] * eye), squares.slope[place]
         self.pace = pace or self._pace(L)
         self.local_steps, self.momentum, self.step = self.pace
         self.last, self.place = self.pulls.models.copy(), place

@@ -30,6 +30,8 @@ class Model:
     nodes: int
     size: int
     convexity: float = 0.0  # a curvature that the sum of losses is known to have everywhere (a ridge)
+    flattest: float = 0.0  # where no such bound is known: a guess at it, which steps may follow and no proof may use
+    quadratic: bool = False  # whether `hessian` [nodes, size, size] and `slope` [nodes, size] are all there is to it
     quick_totals: bool = False  # whether totals() costs little beside gradients()
     convex: bool = True  # False: no centralised optimum to hold a run against
     sizes: Ints | None = None  # samples of each node, where sampled() is offered
