@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from equipoise.data import split
 from equipoise.engine import Workers
 from equipoise.train import Faults, LeastSquares, Method, Network, Problem, SmoothSVM, Softmax, check_model, solve
 from equipoise.train.coupling.instance import Perceptron
@@ -181,6 +182,17 @@ def test_sparse_shards_are_checked_like_dense_ones():
         SmoothSVM([(good, [1, -1])])
     with refused("shards.shape", "(3,)"):
         LeastSquares([(sparse.coo_array(np.ones(3)), [1.0, 2.0, 3.0])])
+
+
+@pytest.mark.parametrize("how", ["even", "label", "dirichlet"])
+def test_splits_deal_out_sparse_rows(how):
+    """Every node gets the rows that it would get of an array, still sparse."""
+    X, y = pooled(one_hot())
+    for given in (sparse.csr_array(X), sparse.csc_matrix(X)):
+        for (mine, labels), (same, meant) in zip(split(given, y, 5, how), split(X, y, 5, how), strict=True):
+            assert sparse.issparse(mine)
+            assert_array_equal(mine.toarray(), same)
+            assert_array_equal(labels, meant)
 
 
 def test_models_that_cannot_stay_sparse_say_so():

@@ -2,9 +2,11 @@
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from equipoise.errors import InputError, unknown_name
 
@@ -16,16 +18,17 @@ SPLITS = ("even", "label", "dirichlet")
 
 
 def split(
-    X: Floats, y: Targets, n: int, how: str = "even", concentration: float = 1.0, seed: int = 0
-) -> list[tuple[Floats, Targets]]:
+    X: Any, y: Targets, n: int, how: str = "even", concentration: float = 1.0, seed: int = 0
+) -> list[tuple[Any, Targets]]:
     """Deal the samples to n nodes, each sample once and no node empty; the shards are views of one reordered copy.
 
     "even" shuffles; "label" sorts by label, so a node sees few classes; "dirichlet" draws the nodes' proportions of
-    each class from Dirichlet(concentration): the smaller, the more skewed.
+    each class from Dirichlet(concentration): the smaller, the more skewed. A SciPy sparse X is dealt out in CSR.
     """
     samples = len(y)
-    if len(X) != samples:
-        raise InputError(f"X has {len(X)} rows and y has {samples}; give one target for each row", code="split.rows")
+    rows = X.shape[0] if issparse(X) else len(X)
+    if rows != samples:
+        raise InputError(f"X has {rows} rows and y has {samples}; give one target for each row", code="split.rows")
     if not 1 <= n <= samples:
         raise InputError(
             f"cannot split {samples} samples over {n} nodes; give between 1 and {samples} nodes", code="split.nodes"
@@ -38,7 +41,7 @@ def split(
         order, bounds = _skewed(y, n, concentration, np.random.default_rng(seed))
     else:
         raise unknown_name("split", how, SPLITS)
-    X, y = np.take(X, order, axis=0), y[order]
+    X, y = X.tocsr()[order] if issparse(X) else np.take(X, order, axis=0), y[order]
     return [(X[a:b], y[a:b]) for a, b in pairwise(bounds)]
 
 

@@ -47,6 +47,8 @@ class SmoothSVM(ShardModel):
                 )
         self.nodes, self.size = data.nodes, data.features + 1
         self.mu, self.reg = float(mu), float(reg)
+        if data.sparse:
+            self.flattest = self.reg  # of all but the bias: many columns are as flat as the ridge alone
         self.sizes = data.sizes
         self.class_weight = class_weights(class_weight, ("-1", "+1"))
         self._data, self._answers = data, [y.astype(np.float64) for y in data.y]
@@ -77,7 +79,7 @@ class SmoothSVM(ShardModel):
     def _drawn(self, X: Features, answers: AnyArray, y: Floats) -> tuple[Floats, float]:
         pull = self._pull(answers, self.mu * (1.0 - answers * (X @ y[:-1] - y[-1])))
         mean = np.append(pull @ X, -pull.sum()) / len(answers)
-        return mean, pull**2 @ (squared_rows(X) + 1.0)  # |pull [x -1]|^2, summed
+        return mean, float(pull**2 @ (squared_rows(X) + 1.0))  # |pull [x -1]|^2, summed
 
     def _ridge(self, y: Floats) -> Floats:
         return np.append(super()._ridge(y[:-1]), 0.0)  # the bias has none
