@@ -376,8 +376,8 @@ WAYS = (_plain, _with_missing, _by_float)  # the fastest first; each reads what 
 
 
 def _counted(count: int, one: str, many: str, of: int | None = None) -> str:
-    total = "" if of is None else f" of {of:,}"
-    return f"{count:,}{total} {one if count == 1 else many}"
+    words = one if count == 1 else many
+    return f"{count:,} {words}" if of is None else f"{count:,} of {of:,} values {words.split()[-1]}"
 
 
 def all_different(values: NDArray[np.float64]) -> bool:

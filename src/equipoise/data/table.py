@@ -196,7 +196,8 @@ def _read(path: Path, report: Report, wish: Wish) -> tuple[list[str], Table | No
 def _bytes(path: Path, report: Report) -> tuple[str, int, bool]:
     """The digest of the file, how many underscores it has, and whether it begins with a byte-order mark."""
     if not path.is_file():
-        raise report.stop("file.missing", None, "no such file; give the path of a table")
+        what = "a folder; give the files in it" if path.is_dir() else "no such file; give the path of a table"
+        raise report.stop("file.missing", None, what)
     digest, underscores, mark = hashlib.sha256(), 0, False
     with path.open("rb") as file:
         first = True
@@ -252,7 +253,7 @@ def _check_names(names: list[str], line: int | None, report: Report, wish: Wish)
     if "" in used:
         places = by_name[""]
         said = f"columns {_joined(places)} have" if len(places) > 1 else f"column {places[0]} has"
-        report.add("table.unnamed", line, f"{said} no name in the header; name them, or take them out of the file")
+        report.add("table.unnamed", line, f"{said} no name in the header; give one, or take the column out")
 
 
 def _joined(places: list[int]) -> str:
