@@ -21,6 +21,7 @@ from equipoise.train.codec import MANTISSA, bits_per_number, first_floor, mantis
 from equipoise.train.dynamics._layout import Layout
 from equipoise.train.dynamics._packets import ModelRows
 from equipoise.train.dynamics._sum_kernels import (
+    STRAIGHT,
     Pulls,
     Table,
     answer_all,
@@ -162,7 +163,9 @@ class Summed:
     def burst(self, number: int, count: int) -> int:
         """`count` rounds of least squares in compiled code; how many were played before models were no numbers."""
         assert self.matrix is not None
-        play = player(self.model.size, self.layout.graphs == 1)
+        # Whatever wraps least squares comes in many sizes, each for a few runs: not worth compiling each of them.
+        columns = self.model.size if type(self.model) is LeastSquares else STRAIGHT + 1
+        play = player(columns, self.layout.graphs == 1)
         done = play(self.layout.paths, self.table, self.pulls, self.matrix, self.slope, number, count)
         rounds = np.arange(number, number + min(done + 1, count)) % self.layout.graphs
         self.played += np.bincount(rounds, minlength=self.layout.graphs)
