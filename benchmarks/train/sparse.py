@@ -45,7 +45,7 @@ from equipoise.train.truth import optimal_model
 
 Floats = NDArray[np.float64]
 CENTRES, TEXTS = 5, 5
-REG = {"LeastSquares": 1e-3, "Softmax": 1e-3, "SmoothSVM": 1e-2}
+REG = {"LeastSquares": 1e-3, "Softmax": 1e-3, "SmoothSVM": 1e-3}
 PEERS = {"LeastSquares": "Ridge", "Softmax": "LogisticRegression", "SmoothSVM": "LinearSVC"}
 MEMORY_ASKED = 2.0  # GB
 TARGET = 1e-6  # relative gap
