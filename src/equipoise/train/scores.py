@@ -63,8 +63,9 @@ class HeldOut:
         rows.append((f"always {constant}", self.baseline()))
         found = []
         for who, row in rows:
-            recalls = row.pop("recall", [])
-            found.append({"model": who} | row | {f"recall of {n}": r for n, r in zip(names, recalls, strict=True)})
+            told = dict(row)  # one centre can be two of these
+            recalls = told.pop("recall", [])
+            found.append({"model": who} | told | {f"recall of {n}": r for n, r in zip(names, recalls, strict=True)})
         return found
 
     def score(self, scores: Floats) -> Row:
@@ -82,9 +83,9 @@ class HeldOut:
         if len(np.unique(self.truth)) < 2:
             return Check.not_made(NAME, f"all {len(self.truth)} held-out rows have the same answer: hold out more rows")
         known = [self._error(each) for each in scores]
-        value, limit = max(known, key=lambda pair: pair[0] - pair[1])
+        value, limit = max(known, key=lambda pair: pair[0] - pair[1] if math.isfinite(pair[0]) else math.inf)
         what, always = ("balanced error", "the majority") if self.classes else ("mean square error", "the mean")
-        value, part = (value, "") if self.classes else (value, ", as a part of the latter's own")
+        part = " and one row of the rarest class" if self.classes else ", as a part of the latter's own"
         meaning = (
             f"{what} of the worst centre's model on {len(self.truth):,} rows that no centre trained on; must be below that "
             f"of always saying {always}, by {CERTAIN:g} standard errors{part}"
@@ -95,7 +96,7 @@ class HeldOut:
 
     def _labels(self, scores: Floats) -> AnyArray:
         if scores.ndim == 2:
-            return scores.argmax(axis=1)
+            return np.asarray(scores.argmax(axis=1))
         low, high = (-1, 1) if (self.truth < 0).any() or self.constant < 0 else (0, 1)
         return np.where(scores >= 0, high, low)
 
@@ -114,7 +115,8 @@ class HeldOut:
         recalls = [float((said[self.truth == label] == label).mean()) for label in labels]
         rates = np.array([float((said == label).mean()) for label in labels])  # the recalls, were they chance
         spread = math.sqrt(float((rates * (1.0 - rates) / counts).sum())) / len(labels)
-        return 1.0 - float(np.mean(recalls)), 1.0 - 1.0 / len(labels) - CERTAIN * spread
+        lucky = 1.0 / float(counts.min()) / len(labels)  # one hit more among the rarest shows nothing
+        return 1.0 - float(np.mean(recalls)), 1.0 - 1.0 / len(labels) - CERTAIN * spread - lucky
 
     def _regression(self, numbers: Floats) -> Row:
         miss = numbers - self.truth

@@ -155,8 +155,8 @@ def worst_loss(model: Model, models: Floats) -> float:
 def worst_beside_constant(
     model: Model, models: Floats, X: Any, truth: Floats, mean: float | None
 ) -> tuple[float, float]:
-    """Of the worst model on held-out rows: its balanced error, and the limit, two standard errors below always giving one
-    class; of numbers its mean square error as a part of that of always giving the `mean`, and the limit likewise."""
+    """Of the worst model on held-out rows: its balanced error, and the limit, two standard errors and one row of the rarest
+    class below always giving one class; of numbers its mean square error as a part of that of always giving the `mean`, and the limit likewise."""
     pairs = []
     with np.errstate(all="ignore"):
         for y in models:
@@ -170,7 +170,8 @@ def worst_beside_constant(
             found = [model.accuracy(y, X[rows], truth[rows]) or 0.0 for rows in own]
             said = [model.accuracy(y, X, np.full(len(truth), label)) or 0.0 for label in labels]
             chance = sum(rate * (1.0 - rate) / count for rate, count in zip(said, counts, strict=True))
-            pairs.append((1.0 - sum(found) / len(labels), 1.0 - (1.0 + 2.0 * math.sqrt(chance)) / len(labels)))
+            room = 2.0 * math.sqrt(chance) + 1.0 / float(counts.min())
+            pairs.append((1.0 - sum(found) / len(labels), 1.0 - (1.0 + room) / len(labels)))
     return max(pairs, key=lambda pair: pair[0] - pair[1])
 
 
