@@ -12,6 +12,7 @@ from equipoise.data import split
 from equipoise.engine import Workers
 from equipoise.train import Faults, LeastSquares, Method, Network, Problem, SmoothSVM, Softmax, check_model, solve
 from equipoise.train.coupling.instance import Perceptron
+from equipoise.train.models import least_squares
 from equipoise.train.models._base import read_shards
 from equipoise.train.problem import Subset
 from equipoise.train.truth import optimal_model
@@ -212,6 +213,21 @@ def test_a_matrix_free_model_refuses_its_hessian():
     assert not hasattr(LeastSquares(wide), "nothing")
 
 
+def test_arrays_of_many_columns_and_few_rows_keep_no_hessians(monkeypatch):
+    """Where matrices of columns x columns would be large, and larger than the data, arrays are trained without them too."""
+    shards = dense(numbers(one_hot()))
+    usual = LeastSquares(shards, reg=0.1)
+    monkeypatch.setattr(least_squares, "LARGE", 0.0)
+    free = LeastSquares(shards, reg=0.1)
+    assert free.matrix_free and not usual.matrix_free
+    Y = np.random.default_rng(6).standard_normal((NODES, COLUMNS))
+    assert_allclose(free.gradients(Y), usual.gradients(Y), rtol=1e-10, atol=1e-13)
+    assert_allclose(free.totals(Y), usual.totals(Y), rtol=1e-11)
+    assert_allclose(free.optimum(), usual.optimum(), atol=1e-10)
+    many = [(np.tile(X, (5, 1)), np.tile(y, 5)) for X, y in shards]
+    assert not LeastSquares(many, reg=0.1).matrix_free  # more data than matrices
+
+
 def test_no_dense_copy_is_made(monkeypatch):
     """20,000 columns: all a model does takes a hundredth of what its rows would as arrays, and never calls toarray."""
 
@@ -253,6 +269,16 @@ def test_a_run_on_sparse_data_passes(name, faults):
     for run in runs:
         assert run.status == "converged" and run.certificate().passed, run.certificate()
     assert_allclose(runs[0].models, runs[1].models, atol=0.02 * np.abs(runs[1].models).max())
+
+
+def test_a_sparse_svm_follows_its_ridge():
+    """Many rare columns are as flat as the ridge: steps that reckon with it need less than half of the rounds."""
+    shards = signed(one_hot())
+    models = SmoothSVM(shards, reg=2e-3), SmoothSVM(shards, reg=2e-3)
+    models[1].flattest = 0.0
+    runs = [solve(Problem(model=m), Network.complete(NODES), rounds=8000, target=1e-6, every=5) for m in models]
+    assert all(run.certificate().passed for run in runs)
+    assert 2 * runs[0].rounds < runs[1].rounds
 
 
 @pytest.mark.parametrize("name", ["least_squares", "weighted_svm", "weighted_softmax"])
