@@ -37,7 +37,8 @@ class Delivery(Protocol):
     """Moves bytes over links between centres: each message arrives, once, as it was sent, and is counted."""
 
     def deliver(self, sent: Mapping[Link, bytes]) -> Mapping[Link, bytes]:
-        """Send these; what has arrived for centres of this process. It waits until something has."""
+        """Send these; what has arrived for centres of this process, one message of a link at a time, in order. With nothing
+        to send it waits until something has."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ def agree(
     heard: dict[int, dict[int, bytes]] = {centre: {} for centre in tables}
     waits: dict[int, set[int]] = {}
     outbox: dict[Link, bytes] = {}
+    refused: list[Disagreement] = []
 
     def go_on(centre: int, words: dict[int, bytes] | None) -> None:
         try:
@@ -115,7 +117,10 @@ def agree(
             outbox.update({(centre, to): message for to, message in sent.items()})
         except StopIteration as ended:
             schemas[centre] = ended.value
-            del waits[centre]
+            waits.pop(centre, None)
+        except Disagreement as found:  # every centre finds the same, once it has heard of it
+            refused.append(found)
+            waits.pop(centre, None)
 
     for centre in tables:
         go_on(centre, None)
@@ -127,8 +132,8 @@ def agree(
             sent, outbox = outbox, {}
             for (sender, receiver), message in delivery.deliver(sent).items():
                 heard[receiver][sender] = message
-    if outbox:
-        delivery.deliver(outbox)
+    if refused:
+        raise refused[0]
     return schemas, left
 
 

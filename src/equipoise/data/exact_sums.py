@@ -56,13 +56,23 @@ class ExactSum:
 
     @property
     def variance(self) -> float:
-        """The mean square distance from the exact mean, rounded once."""
-        return (self.count * self.squares - self.total**2) / (self.count**2 << 2 * UNIT)
+        """The mean square distance from the exact mean, rounded once; infinite beyond the largest float."""
+        try:
+            return self._spread / (self.count**2 << 2 * UNIT)
+        except OverflowError:
+            return math.inf
 
     @property
     def deviation(self) -> float:
-        """The root of the variance."""
-        return math.sqrt(self.variance)
+        """The root of the exact variance, rounded once: never beyond the largest float."""
+        root = math.isqrt(self._spread << 2)
+        rest = root * root != self._spread << 2  # half a step more: on the right side of where floats round
+        return (2 * root + rest) / (self.count << UNIT + 2)
+
+    @property
+    def _spread(self) -> int:
+        """The variance, in units of 2^-2148 / count^2."""
+        return self.count * self.squares - self.total**2
 
     def packed(self) -> list[int]:
         """Whole numbers for a message, without the zeros at their ends."""

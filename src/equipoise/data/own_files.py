@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -123,8 +123,9 @@ class OwnFiles:
         try:
             schemas, left = agree(tables, rows, places, delivery, self.terms)
         except Disagreement as found:
+            names = _names(self.tables, self.terms)
             raise Problems(
-                [_problem(self.tables[centre], self.terms, *rest) for centre, *rest in found.differences]
+                [_problem(self.tables[centre], names, *rest) for centre, *rest in found.differences]
             ) from None
         schema = schemas[0]
         assert all(other == schema for other in schemas.values())
@@ -173,16 +174,23 @@ def _between(tables: Mapping[int, Table], files: Sequence[Path], terms: Terms) -
         return []
     announced = together([announcement(centre, table, terms) for centre, table in found.items()])
     called = {centre: str(files[centre]) for centre in found}
-    return [_problem(tables[centre], terms, *rest) for centre, *rest in differences(announced, terms, called)]
+    names = _names(found.values(), terms)
+    return [_problem(tables[centre], names, *rest) for centre, *rest in differences(announced, terms, called)]
 
 
-def _problem(table: Table, terms: Terms, key: str, what: str, code: str) -> Problem:
-    """In the words of this file: names in place of fingerprints, and the line where the column begins."""
-    own = next((column for column in table.columns.values() if key_of(column.name, terms) == key), None)
-    if own is None:
+def _names(tables: Iterable[Table], terms: Terms) -> dict[str, str]:
+    """Of the columns of all files of this process, by what they are called in messages."""
+    return {key_of(name, terms): name for table in tables for name in table.columns}
+
+
+def _problem(table: Table, names: Mapping[str, str], key: str, what: str, code: str) -> Problem:
+    """In the words of the files: names in place of fingerprints, and the line where the column begins."""
+    if key not in names:
         return Problem(table.path, 1, what, code)
-    line = 1 if code == "table.columns" else own.first
-    return Problem(table.path, line, what.replace(repr(key), repr(own.name)), code)
+    own = table.columns.get(names[key])
+    line = 1 if own is None or code == "table.columns" else own.first
+    what = what.replace(repr(key), repr(names[key])).replace(f"--text {key}", f"--text {names[key]}")
+    return Problem(table.path, line, what, code)
 
 
 def _labels(tables: Any, terms: Terms) -> list[Problem]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.data.schema import OTHER, Schema
+from equipoise.data.schema import Schema
 from equipoise.errors import InputError
 
 
@@ -58,7 +58,7 @@ def _small(schema: Schema) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for text in schema.texts:
         values = [value for value in text.categories for _ in range(often)]
-        columns[text.name] = [*values, *[OTHER] * (text.other > 0)]
+        columns[text.name] = [*values, *[text.rest] * (text.other > 0)]
     rows = max([2, *map(len, columns.values())])
     for text in schema.texts:
         columns[text.name] = np.array(

@@ -22,9 +22,11 @@ def apart(agreed: Agreed) -> list[str]:
     found = []
     for number in schema.numbers:
         values: Floats = np.concatenate([table.columns[number.name].values[rows] for table, rows in parts])
+        largest = float(np.nanmax(np.abs(values))) or 1.0
+        values = values / largest  # so that no square is too large, or too small, for a float
         filled = np.where(np.isnan(values), np.nanmean(values), values)
-        room = SAME * float(np.abs(filled).max())
-        if abs(filled.mean() - number.mean) > room or abs(filled.std() - number.deviation) > room:
+        off = filled.mean() - number.mean / largest, filled.std() - number.deviation / largest
+        if not max(map(abs, off)) <= SAME:
             found.append(number.name)
     for text in schema.texts:
         named: Counter[str] = Counter()

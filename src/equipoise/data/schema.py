@@ -77,6 +77,14 @@ class TextColumn:
         return max(self.counts, key=lambda value: self.counts[value])
 
     @property
+    def rest(self) -> str:
+        """What stands for values that no centre names: none of those that are named."""
+        name = OTHER
+        while name in self.counts:
+            name = f"({name})"
+        return name
+
+    @property
     def width(self) -> int:
         """Columns that the model sees."""
         return len(self.counts) + (self.other > 0)
@@ -115,7 +123,7 @@ class Schema:
     @property
     def features(self) -> list[str]:
         """What each feature is: a column, or column=value."""
-        texts = [f"{c.name}={value}" for c in self.texts for value in (*c.categories, *[OTHER] * (c.other > 0))]
+        texts = [f"{c.name}={value}" for c in self.texts for value in (*c.categories, *[c.rest] * (c.other > 0))]
         return [*(c.name for c in self.numbers), *texts]
 
     @property

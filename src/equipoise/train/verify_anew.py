@@ -156,7 +156,8 @@ def worst_beside_constant(
     model: Model, models: Floats, X: Any, truth: Floats, mean: float | None
 ) -> tuple[float, float]:
     """Of the worst model on held-out rows: its balanced error, and the limit, two standard errors and one row of the rarest
-    class below always giving one class; of numbers its mean square error as a part of that of always giving the `mean`, and the limit likewise."""
+    class below always giving one class; of numbers its mean square error as a part of that of always giving the `mean`, and
+    the limit, two standard errors below it."""
     pairs = []
     with np.errstate(all="ignore"):
         for y in models:
