@@ -13,11 +13,11 @@ SMALL = ("--data", "breast_cancer", "--model", "smooth_svm", "--nodes", "4", "--
 
 
 def analyse(*options):
-    """The command's output; errors of the user are raised as they are."""
+    """The command's standard output; errors of the user are raised as they are."""
     done = CliRunner().invoke(app, ["analyse", *options], env={"COLUMNS": "140"})
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
-    return done.output
+    return done.stdout
 
 
 def test_a_table_of_one_line_a_quantity_and_no_run(tmp_path, monkeypatch):

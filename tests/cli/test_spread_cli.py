@@ -67,14 +67,17 @@ class Done:
 
 
 def call(folder: Path, *words: str) -> Done:
-    """The command in this process: its imports were paid for once."""
+    """The command in this process: its imports were paid for once. What runs where, on standard error, is left out, for
+    that differs."""
     out, said, before = io.StringIO(), io.StringIO(), sys.argv
     sys.argv = ["equipoise", *words]
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said), contextlib.chdir(folder):
         try:
             main()
         except SystemExit as left:
-            return Done(int(left.code or 0), out.getvalue(), said.getvalue())
+            lines = said.getvalue().splitlines(keepends=True)
+            told = "".join(line for line in lines if not line.startswith("Simulation: "))
+            return Done(int(left.code or 0), out.getvalue(), told)
         finally:
             sys.argv = before
     raise AssertionError("main always exits")

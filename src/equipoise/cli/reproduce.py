@@ -66,8 +66,8 @@ def command(
             f"MNIST was not found: {MNIST} is measured on scikit-learn's digits; name its folder with --data-dir",
             file=sys.stderr,
         )
-    say_where("reproduce", {}, json=json)
     with run_folder(out, "reproduce", settled(wanted, scale)) as folder:
+        say_where("reproduce", {}, json=json)
         with metered("measuring", "claim", len(wanted), quiet=json) as meter:
             result = reproduce(
                 wanted, scale, workers=workers, progress=lambda done, total, name: meter.show(done, total, note=name)

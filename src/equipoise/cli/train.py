@@ -135,8 +135,8 @@ def compare(chosen: dict[str, object], config: File = None, out: Out = Path("run
 
     with warnings_as_lines():
         job = spec.build()
-        say_where("train compare", dict(spec), json=json)
         with run_folder(out, "train-compare", spec) as folder:
+            say_where("train compare", dict(spec), json=json)
             with metered("playing", "play", None, quiet=json) as meter:
                 found = job.run(progress=meter.show)
             found.save(folder)
@@ -154,8 +154,8 @@ def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool, old: b
     if resume is not None and not (resume / CHECKPOINT).exists():
         raise InputError(f"{resume} has no {CHECKPOINT}: that run has ended, or was never begun")
     job = spec.build()
-    say_where("train", dict(spec), json=quiet)
     with run_folder(out, "train", spec) if resume is None else nullcontext(resume) as folder:
+        say_where("train", dict(spec), json=quiet)
         checkpoint = folder / CHECKPOINT
         try:
             with (
