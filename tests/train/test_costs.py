@@ -49,6 +49,15 @@ def test_latency_curvature_bounds_are_those_of_a_fine_sample():
     np.testing.assert_allclose(largest, second.max(axis=0), rtol=1e-2)
 
 
+@pytest.mark.parametrize("price", [-50.0, -0.3, -1e-9, 0.0, 1e-9, 0.3, 50.0])
+def test_latency_knows_the_share_at_a_price(price):
+    """There the derivative is the price; without energy it nears 0 from below, and no share has a price above."""
+    cost = Latency([300.0, 20.0, 1.0], [1.0, 2.0, 0.5], [1e-3, 1e-2, 1e-1], lo=1.0, hi=30.0)
+    assert cost.derivative(cost.share_at(price)) == pytest.approx(price, abs=1e-12)
+    free = Latency([300.0, 20.0], lo=1.0, hi=30.0).share_at(price)
+    assert (free == np.inf).all() if price >= 0 else free == pytest.approx(np.sqrt([300 / -price, 20 / -price]))
+
+
 def test_a_users_cost_gets_a_sampled_curvature_that_bounds_the_true_one():
     """-w ln x has f'' = w/x^2, largest at lo: the sampled bound is above it, by less than a factor of two."""
     cost = LogCost()

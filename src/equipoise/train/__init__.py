@@ -15,6 +15,10 @@ if TYPE_CHECKING:
         check_cost as check_cost,
     )
     from equipoise.train.dynamics.own import Dynamics as Dynamics
+    from equipoise.train.estimators import (
+        DecentralisedClassifier as DecentralisedClassifier,
+        DecentralisedRegressor as DecentralisedRegressor,
+    )
     from equipoise.train.hostile import Bursts as Bursts, Faults as Faults, Partition as Partition
     from equipoise.train.instances import Instances as Instances
     from equipoise.train.method import Method as Method

@@ -43,7 +43,7 @@ LEAST_CPUS, MOST_CPUS, MEAN_CPUS = (
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """All rows, and whose each is: `place[k]` is the number of the centre that has row k, `names` what centres are called."""
+    """All rows, and whose each is: `place[k]` is the number of the centre of row k, `names` what centres are called."""
 
     X: Any  # an array [rows, features], or a csr_array
     y: AnyArray
@@ -366,7 +366,7 @@ class DecentralisedRegressor(RegressorMixin, _Decentralised):  # type: ignore[mi
         columns = Columns.of(rows.X, np.ones(samples), reg, self.fit_intercept)
         middle = float(rows.y.mean()) if self.fit_intercept else 0.0
         Z, ridge = columns.apply(rows.X), reg / columns.scale**2
-        ridge[columns.still] = 1.0  # says nothing of y: 0 is as good as any coefficient
+        ridge[columns.still & (ridge == 0)] = 1.0  # they say nothing of y: 0 is as good as any coefficient
         if self.fit_intercept and issparse(Z):  # columns keep their means there, and a column of ones makes up for it
             Z, ridge = hstack([Z, np.ones((samples, 1))], format="csr"), np.append(ridge, 0.0)
         inner = LeastSquares(rows.shards(Z, rows.y - middle), reg=reg)
@@ -386,7 +386,7 @@ class Columns:
 
     mean: Floats  # 0 where nothing is shifted: without an intercept, and where it would fill a sparse matrix
     scale: Floats
-    still: AnyArray  # columns that do not vary and have no penalty
+    still: AnyArray  # columns that are 0 once shifted, to rounding
 
     @classmethod
     def of(cls, X: Any, weights: Floats, floor: float, intercept: bool) -> Columns:
@@ -394,14 +394,16 @@ class Columns:
         curvature of a loss: then no parameter is steeper than any other, whether rows or the penalty hold it."""
         part = weights / weights.sum()
         mean = part @ X if intercept and not issparse(X) else np.zeros(X.shape[1])
-        square = part @ (X.multiply(X) if issparse(X) else (X - mean) ** 2)
-        scale = np.sqrt(np.asarray(square).ravel() + floor)
-        still = ~(scale > 0)
-        return cls(np.asarray(mean), np.where(still, 1.0, scale), still)
+        square = np.asarray(part @ (X.multiply(X) if issparse(X) else (X - mean) ** 2)).ravel()
+        still = square <= (len(part) * np.finfo(np.float64).eps * mean) ** 2  # what rounding leaves of equal values
+        scale = np.sqrt(np.where(still, 0.0, square) + floor)
+        return cls(np.asarray(mean), np.where(scale > 0, scale, 1.0), still)
 
     def apply(self, X: Any) -> Any:
         """The columns that the centres train on."""
-        return csr_array(X.multiply(1.0 / self.scale)) if issparse(X) else (X - self.mean) / self.scale
+        if issparse(X):
+            return csr_array(X.multiply(1.0 / self.scale))
+        return np.where(self.still, 0.0, (X - self.mean) / self.scale)
 
 
 def _are_shards(given: Any) -> bool:
