@@ -192,6 +192,8 @@ def write_table(path: Path | None, rows: Sequence[Mapping[str, object]], heads: 
             writer.writeheader()
             writer.writerows(rows)
     except OSError as error:
+        if path is None:
+            raise
         raise InputError(f"{path}: cannot be written ({error.strerror}); name another folder", code="disk") from None
 
 

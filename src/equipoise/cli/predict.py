@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -48,7 +49,8 @@ def predict(
     if json:
         answer({"rows": rows})
     elif out is None:
-        write_table(None, rows, names)
+        with suppress(BrokenPipeError):  # whoever reads has seen enough
+            write_table(None, rows, names)
     counts = Counter(found.answers.tolist()) if found.schema.classes else {}
     told = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
     where = "" if out is None else f"{out}: "

@@ -369,7 +369,7 @@ def _by_float(cells: Sequence[str]) -> NDArray[np.float64]:
 
 def _named(cells: Sequence[str]) -> Iterable[str]:
     """The cells, with NaN for those that are missing."""
-    return map(AS_NAN.get, cells, cells)  # type: ignore[arg-type]
+    return map(AS_NAN.get, cells, cells)
 
 
 WAYS = (_plain, _with_missing, _by_float)  # the fastest first; each reads what those before it read, and more

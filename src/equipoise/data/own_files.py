@@ -25,10 +25,10 @@ from equipoise.data.agreement import (
     key_of,
     together,
 )
-from equipoise.data.problems import Problem, Problems
+from equipoise.data.problems import Problem, Problems, Report
 from equipoise.data.schema import Features, Schema, class_codes
 from equipoise.data.split import Targets, hold_out, split, stratified
-from equipoise.data.table import Table, found_files, read_each
+from equipoise.data.table import Table, check_label, found_files, read_each
 from equipoise.errors import InputError
 from equipoise.kernels import Ints
 
@@ -94,6 +94,7 @@ class OwnFiles:
         usable = {centre: table for centre, table in enumerate(tables) if table is not None}
         if label is None and usable:
             label = [*next(iter(usable.values())).columns][-1]
+            problems += _unlabelled(usable.values(), label)
         least = MIN_COUNT if len(files) > 1 else 1
         terms = Terms(label or "", task, least if min_count is None else min_count, numbers_only)
         problems += [*_between(usable, files, terms), *_labels(usable.values(), terms)]
@@ -165,6 +166,17 @@ class Agreed:
 
     def _rows(self, table: Table, rows: Ints) -> tuple[Features, Targets]:
         return self.schema.encode(table, rows), self.schema.targets(table, rows)
+
+
+def _unlabelled(tables: Iterable[Table], label: str) -> list[Problem]:
+    """Rows without a label; of one that was named, the reader says it."""
+    found: list[Problem] = []
+    for table in tables:
+        if label in table.columns:
+            report = Report(table.path)
+            check_label(table.columns[label], table.line, report)
+            found += report.problems
+    return found
 
 
 def _between(tables: Mapping[int, Table], files: Sequence[Path], terms: Terms) -> list[Problem]:

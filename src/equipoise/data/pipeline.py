@@ -34,7 +34,9 @@ def to_columns(schema: Schema) -> Any:
     if texts:
         # None or 1 would be read as a part of the rows, or group nothing: the same as no rule.
         encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=max(schema.min_count, 2))
-        parts.append(("text", make_pipeline(SimpleImputer(strategy="most_frequent"), encoder), texts))
+        # pandas.NA stands for all that pandas takes as missing; nan would let None pass as a value.
+        imputer = SimpleImputer(missing_values=pandas.NA, strategy="most_frequent")
+        parts.append(("text", make_pipeline(imputer, encoder), texts))
     made = ColumnTransformer(parts)
     made.fit(pandas.DataFrame(_small(schema)))
     if numbers:

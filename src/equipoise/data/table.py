@@ -187,7 +187,7 @@ def _read(path: Path, report: Report, wish: Wish) -> tuple[list[str], Table | No
     if rows.rows == 0 and wish.kinds is None and not any(found.code == "table.width" for found in report.problems):
         report.add("table.rows", rows.first_line, "a header and no rows; give at least one row of values below it")
     if wish.label in columns:
-        _check_label(columns[wish.label], rows.lines, report)
+        check_label(columns[wish.label], rows.lines, report)
     notes = ["a byte-order mark was skipped"] * mark + rows.notes
     table = Table(path, rows.rows, columns, digest, tuple(notes), rows.lines)
     return rows.names, None if report.problems else table
@@ -212,7 +212,11 @@ def _bytes(path: Path, report: Report) -> tuple[str, int, bool]:
 
 def _columns(rows: CsvRows | ParquetRows, report: Report, wish: Wish) -> dict[int, str]:
     """Which columns are read, by position; what is wrong with their names is reported."""
-    names, line = rows.names, rows.first_line
+    names, line = [name or str(place) for place, name in enumerate(rows.names, 1)], rows.first_line
+    if rows.header and "" in rows.names and wish.kinds is None:
+        unnamed = [str(place) for place, name in enumerate(rows.names, 1) if not name]
+        rows.notes.append(f"a column without a name in the header is called by its number: {', '.join(unnamed)}")
+    rows.names = names
     if wish.kinds is not None and not rows.header:
         wanted = ", ".join(map(repr, list(wish.kinds)[:NAMES]))
         report.add("table.header", line, f"no header; add a first line with the names of the columns: {wanted}")
@@ -227,8 +231,8 @@ def _columns(rows: CsvRows | ParquetRows, report: Report, wish: Wish) -> dict[in
     if missing:
         others = f" (nor {', '.join(map(repr, missing[1:NAMES]))})" if missing[1:] else ""
         header = "" if rows.header else "no header: columns are called by their number; "
-        report.add("table.column", line, header + no_column(missing[0], filter(None, names)) + others)
-    places = {name: place for place, name in reversed(list(enumerate(names))) if name and wish.reads(name)}
+        report.add("table.column", line, header + no_column(missing[0], names) + others)
+    places = {name: place for place, name in reversed(list(enumerate(names))) if wish.reads(name)}
     read = {place: name for name, place in places.items()}
     if isinstance(rows, ParquetRows):
         for place in [place for place in read if rows.nested(place)]:
@@ -245,15 +249,11 @@ def _check_names(names: list[str], line: int | None, report: Report, wish: Wish)
     for place, name in enumerate(names, 1):
         by_name.setdefault(name, []).append(place)
     used = [name for name in by_name if wish.kinds is None or name in wish.kinds]
-    twice = [name for name in used if name and len(by_name[name]) > 1]
+    twice = [name for name in used if len(by_name[name]) > 1]
     if twice:
         said = "; ".join(f"{name!r} is the name of columns {_joined(by_name[name])}" for name in twice[:FIRST])
         more = f"; and {len(twice) - FIRST:,} more" if len(twice) > FIRST else ""
         report.add("table.names", line, f"{said}{more}; rename all but one of each")
-    if "" in used:
-        places = by_name[""]
-        said = f"columns {_joined(places)} have" if len(places) > 1 else f"column {places[0]} has"
-        report.add("table.unnamed", line, f"{said} no name in the header; give one, or take the column out")
 
 
 def _joined(places: list[int]) -> str:
@@ -296,7 +296,8 @@ def _judged(
     return cells.column(rows.lines, report, text=cells.name in wish.text, wanted=wanted)
 
 
-def _check_label(label: Column, line: Callable[[int], int], report: Report) -> None:
+def check_label(label: Column, line: Callable[[int], int], report: Report) -> None:
+    """Report rows without a label."""
     missing = np.flatnonzero(label.values < 0 if label.kind == "text" else np.isnan(label.values))
     if len(missing):
         lines, count = [line(int(row)) for row in missing[:FIRST]], len(missing)

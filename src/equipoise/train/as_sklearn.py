@@ -29,7 +29,8 @@ def to_sklearn(run: Run, centre: int | None, classes: Any) -> Any:
     there = np.asarray(getattr(run, "present", np.empty(0)), dtype=bool)
     y = parameters_of(run.models, np.flatnonzero(there).tolist() if there.size else None, centre)
     reg, schema = float(getattr(model, "reg", 0.0)), None if run.own is None else run.own.schema
-    return estimator(Trained(kind, y, reg, getattr(model, "classes", 0), schema), classes)
+    samples = int(np.sum(0 if model.sizes is None else model.sizes))
+    return estimator(Trained(kind, y, reg, samples, getattr(model, "classes", 0), schema), classes)
 
 
 def estimator(trained: Trained, classes: Any = None) -> Any:
@@ -53,7 +54,9 @@ def estimator(trained: Trained, classes: Any = None) -> Any:
 
 
 def _estimator(trained: Trained, classes: Any) -> Any:
-    y, reg, labels = trained.parameters, trained.reg, trained.classes
+    y, labels = trained.parameters, trained.classes
+    # Scikit-learn adds losses up, ours is their mean.
+    C = 1.0 / (trained.reg * max(trained.samples, 1)) if trained.reg else 1.0
     if trained.kind == LEAST:
         from sklearn.linear_model import LinearRegression
 
@@ -67,7 +70,7 @@ def _estimator(trained: Trained, classes: Any) -> Any:
         from sklearn.svm import LinearSVC
 
         return _fitted(
-            LinearSVC(C=1.0 / reg),
+            LinearSVC(C=C),
             classes_=_names(classes, np.array([-1, 1])),
             coef_=y[None, :-1].copy(),
             intercept_=np.array([-y[-1]]),
@@ -80,7 +83,7 @@ def _estimator(trained: Trained, classes: Any) -> Any:
     if labels == 2:  # scikit-learn has one row for two classes: the second against the first
         W = W[:, 1:] - W[:, :1]
     return _fitted(
-        LogisticRegression(C=1.0 / reg),
+        LogisticRegression(C=C),
         classes_=_names(classes, np.arange(labels)),
         coef_=np.ascontiguousarray(W[:-1].T),
         intercept_=W[-1].copy(),

@@ -51,12 +51,13 @@ def probabilities(scores: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A linear model as it was trained: its kind, its parameters, its ridge, how many classes it knows (0 for regression),
-    and, of own files, the schema."""
+    """A linear model as it was trained: its kind, its parameters, its ridge, on how many samples, how many classes it knows
+    (0 for regression), and, of own files, the schema."""
 
     kind: str
     parameters: Floats
     reg: float
+    samples: int
     classes: int
     schema: Schema | None
 
@@ -78,9 +79,8 @@ class Trained:
         there = run.result.get("present")
         y = parameters_of(run.arrays["models"].astype(float), there, centre)
         schema = run.files.get(SCHEMA)
-        return cls(
-            model["kind"], y, model["reg"], model["classes"], None if schema is None else Schema.from_text(schema)
-        )
+        numbers = model["reg"], model["samples"], model["classes"]
+        return cls(model["kind"], y, *numbers, None if schema is None else Schema.from_text(schema))
 
     def predict(self, path: Any) -> Predictions:
         """Answers for every row of a file; the columns may stand in any order, and others are of no account."""

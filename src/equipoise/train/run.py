@@ -462,6 +462,7 @@ class Run(Result):
                 "convex": model.convex,
                 "kind": type(own).__name__,
                 "reg": float(getattr(own, "reg", 0.0)),
+                "samples": int(np.sum(0 if model.sizes is None else model.sizes)),
                 "classes": int(getattr(own, "classes", 0)),
             }
         if self.own is not None:
