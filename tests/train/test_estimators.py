@@ -308,10 +308,13 @@ def test_rescaled_models_are_models():
     parts = [(X[k::4], y[k::4]) for k in range(4)]
     rng = np.random.default_rng(0)
     soft, square = Softmax(parts, reg=0.1), LeastSquares(parts, reg=0.1)
+    uneven = [(X[:70], y[:70]), *((X[k::3], y[k::3]) for k in range(70, 73))]
     frozen = np.arange(soft.size) >= soft.size - 3
     for model in (
         Rescaled(soft, rng.uniform(0, 1, soft.size)),
         Rescaled(soft, rng.uniform(0, 1, soft.size), frozen),
+        Rescaled(Softmax(uneven, reg=0.1, class_weight=[1, 2, 3]), rng.uniform(0, 1, soft.size)),
+        Rescaled(Softmax(parts, reg=0.1, class_weight=[1, 2, 3]), rng.uniform(0, 1, soft.size)),
         Rescaled(square, rng.uniform(0, 1, square.size)),
     ):
         check_model(model)

@@ -6,16 +6,18 @@ reg / t_j^2 instead of reg on it then makes the same optimum. An intercept has a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from equipoise.train.arrays import Floats
+from equipoise.train.arrays import AnyArray, Floats
 from equipoise.train.dynamics.summed import MATRIX_COLUMNS
 from equipoise.train.models._base import Model
 from equipoise.train.models.least_squares import LeastSquares
 from equipoise.train.models.softmax import Softmax
 
+MOST_STACKED = 1_000_000  # numbers that are copied so that all nodes' gradients are three products
 SMALL = 1e-6  # curvature to reckon with where nothing is penalised: beyond what steps follow
 
 
@@ -42,6 +44,7 @@ class Rescaled(Model):
             self.convexity = max(0.0, float(np.linalg.eigvalsh(self.hessian.sum(axis=0))[0]))
         else:  # what has no penalty is held by the data
             self.convexity = 0.0 if frozen is not None else float(ridge.min())
+        self.stacked = Stacked.of(inner) if isinstance(inner, Softmax) else None
         self.flattest = float(ridge[ridge > 0].min(initial=np.inf)) if (ridge > 0).any() else SMALL
 
     @property
@@ -68,6 +71,8 @@ class Rescaled(Model):
 
     def gradients(self, Y: Floats) -> Floats:
         Y = self._opened(Y)
+        if self.stacked is not None:
+            return self._opened(self.stacked.gradients(Y) + self.ridge / self.nodes * Y)
         return self._opened(self.inner.gradients(Y) + self.more / self.nodes * Y)
 
     def total(self, y: Floats) -> tuple[float, Floats]:
@@ -90,3 +95,41 @@ class Rescaled(Model):
         rows = np.concatenate([*data.X, np.diag(np.sqrt(self.ridge * data.samples))])
         answers = np.concatenate([*data.y, np.zeros(self.size)])
         return np.asarray(np.linalg.lstsq(rows, answers, rcond=None)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked:
+    """The shards of a Softmax as one array, for centres of about the same size: a round then costs a few products, and not
+    some for each centre."""
+
+    X: Floats  # [nodes, most samples of a node, features and 1]; rows of 0 fill it up
+    truth: Floats  # [nodes, samples, classes]: 1 at the label
+    weight: Floats  # [nodes, samples, 1]: of the sample's class, over all samples; 0 for what fills up
+
+    @classmethod
+    def of(cls, model: Softmax) -> Stacked | None:
+        """None where shards are sparse, large, or of sizes too different."""
+        data, sizes = model._data, model._data.sizes
+        most, columns = int(sizes.max()), model.features + 1
+        cells = data.nodes * most
+        if data.sparse or cells > 2 * data.samples or cells * (columns + model.classes) > MOST_STACKED:
+            return None
+        X, truth = np.zeros((data.nodes, most, columns)), np.zeros((data.nodes, most, model.classes))
+        weight = np.zeros((data.nodes, most, 1))
+        of_class = np.ones(model.classes) if model.class_weight is None else model.class_weight
+        for node, (rows, labels) in enumerate(zip(data.X, model._answers, strict=True)):
+            count: AnyArray = np.arange(len(labels))
+            X[node, count, :-1], X[node, count, -1] = rows, 1.0
+            truth[node, count, labels] = 1.0
+            weight[node, count, 0] = of_class[labels] / data.samples
+        return cls(X, truth, weight)
+
+    def gradients(self, Y: Floats) -> Floats:
+        """Of the losses alone, without any penalty."""
+        scores = self.X @ Y.reshape(len(Y), self.X.shape[2], -1)
+        scores -= scores.max(axis=2, keepdims=True)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=2, keepdims=True)
+        scores -= self.truth
+        scores *= self.weight
+        return np.asarray((self.X.transpose(0, 2, 1) @ scores).reshape(Y.shape))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -258,7 +259,7 @@ class Shards:
         """Samples of each node."""
         return np.array([len(y) for y in self.y])
 
-    @property
+    @cached_property
     def samples(self) -> int:
         """Samples of all nodes together, of the whole."""
         return int(self.sizes.sum()) if self.whole is None else self.whole[1]
