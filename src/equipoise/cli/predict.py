@@ -12,6 +12,7 @@ import typer
 
 from equipoise.cli.options import application
 from equipoise.cli.output import answer
+from equipoise.errors import InputError
 
 app = application()
 
@@ -39,6 +40,8 @@ def predict(
     from equipoise.result import load
     from equipoise.train.prediction import Trained
 
+    if out is not None and out.exists() and file.exists() and out.samefile(file):
+        raise InputError(f"--out {out} is the file that is read; name another file", code="file.twice")
     found = Trained.load(load(run), centre).predict(file)
     names, columns = list(found.columns), found.columns.values()
     rows = [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
@@ -54,4 +57,4 @@ def predict(
     counts = Counter(found.answers.tolist()) if found.schema.classes else {}
     told = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
     where = "" if out is None else f"{out}: "
-    print(f"{where}{len(rows):,} rows" + (f": {told}" if told else ""), file=sys.stderr)
+    print(f"{where}{len(rows):,} row{'s' * (len(rows) != 1)}" + (f": {told}" if told else ""), file=sys.stderr)

@@ -91,12 +91,29 @@ class Trained:
                 code="predict.schema",
             )
         table = read_tables([path], kinds=schema.kinds)[0]
-        scores = decisions(self.kind, self.parameters, schema.encode(table))
+        with np.errstate(all="ignore"):
+            scores = decisions(self.kind, self.parameters, schema.encode(table))
+        self._check_finite(scores, table)
         if not schema.classes:
             return Predictions(table, schema, scores, scores)
         if self.kind == SVM:
-            return Predictions(table, schema, np.array(schema.classes)[(scores >= 0).astype(int)], scores)
+            return Predictions(table, schema, np.array(schema.classes)[(scores > 0).astype(int)], scores)
         return Predictions(table, schema, np.array(schema.classes)[scores.argmax(axis=1)], probabilities(scores))
+
+    def _check_finite(self, scores: Floats, table: Table) -> None:
+        """Refuse rows that no label can be told of, such as 1e308 where training had 0 to 1."""
+        wrong = np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1))
+        if len(wrong):
+            at = table.line(int(wrong[0]))
+            what = (
+                "the model"
+                if not np.isfinite(self.parameters).all()
+                else "a number that is far beyond those of training"
+            )
+            raise InputError(
+                f"{table.path}:{at}: the score of this row is not finite ({what}); correct the cells, or take another run",
+                code="predict.finite",
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,11 +141,16 @@ class Predictions:
         """What the model had not met in training, and how it was taken."""
         grouped = {column.name: column.other > 0 for column in self.schema.texts}
         unseen = [
-            f"{count:,} rows have a value in {name!r} that training did not name; "
-            + ("they count as other" if grouped[name] else "it adds nothing to their score")
+            f"{_counted(count)} a value in {name!r} that training did not name; "
+            + ("counted as other" if grouped[name] else "it adds nothing to the score")
             for name, count in self.schema.unseen(self.table).items()
         ]
         return [*self.table.notes, *unseen]
+
+
+def _counted(rows: int) -> str:
+    """Rows with their verb."""
+    return f"{rows:,} rows have" if rows != 1 else "1 row has"
 
 
 def parameters_of(models: Floats, there: Any, centre: int | None) -> Floats:
