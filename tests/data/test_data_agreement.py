@@ -269,7 +269,7 @@ def test_all_processes_hear_why_their_files_do_not_fit(tables, kind, centres_eac
 
 
 def test_neither_rows_nor_rare_values_are_in_any_message(tables):
-    """No value of fewer than min_count rows of a centre, no line of a file, and no number of a cell, in digits or as a sum."""
+    """No value of fewer than min_count rows of a centre, no line of a file, no number of a cell in digits or as a sum."""
     given, delivery = frames(6, seed=4), Kept()
     agreed(tables(given), Network.star(6), Terms("answer", min_count=10), delivery)
     said = b"\n".join(message for _, message in delivery.messages).decode()
