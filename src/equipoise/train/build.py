@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Idle = dict[str, str | bool]  # settings, each with the reason why it has no effect, or False
 STUDIED = {"auto": "softmax", "softmax": "softmax", "mlp": "mlp"}  # by --couple
 PAIRS = {"links": ("links", "links"), "markets": ("markets", "averages"), "flows": ("flows", "mixing")}  # --beside
+LEAST_REG = 1e-4  # of classes in own files: else as scikit-learn's C = 1, of which rounds grow with the root of rows
 OF_MODEL = ("reg", "alpha", "cap", "samples", "batch", "fade", "passes", "rivals", "learning")
 OF_COUPLE = ("couple", "seeds", "seed", "rounds", "model", "every", "patience", "target")
 
@@ -202,6 +203,8 @@ def _made(spec: TrainSpec, rows: Rows) -> Model:
         raise InputError(f"--model {rows.model} needs torch: pip install 'equipoise[torch]'", code="library.missing")
     make = MODELS.load(rows.model)
     settings: dict[str, Any] = {"classes": rows.classes, "reg": spec.reg, "mu": spec.mu, "seed": spec.seed}
+    if rows.own is not None and spec.reg is None and rows.classes:
+        settings["reg"] = max(1.0 / rows.own.schema.rows, LEAST_REG)
     settings["class_weight"] = rows.class_weights if spec.class_weight == "balanced" else None
     taken = signature(make).parameters
     return make(rows.shards, **{key: value for key, value in settings.items() if key in taken and value is not None})

@@ -140,7 +140,7 @@ class TrainSpec(Spec):
     concentration: float = of_data(1.0, "Of the Dirichlet split; smaller is more unequal.")
 
     model: str = of_problem("auto", f"Model: {', '.join(KNOWN['model'])}.")
-    reg: float | None = of_problem(None, "Ridge of the model; each model has its own default.")
+    reg: float | None = of_problem(None, "Ridge of the model; each has its own default. Of classes in own files 1 / rows, but at least 1e-4.")
     mu: float = of_problem(3.0, "Sharpness of the smooth hinge (smooth_svm).")
     class_weight: str | None = of_problem(
         None, "balanced: every class weighs the same, however rare it is (softmax, smooth_svm).", "balanced"
