@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from equipoise.cli.options import application
-from equipoise.cli.output import answer
+from equipoise.cli.output import answer, say_where
 from equipoise.errors import InputError
 
 app = application()
@@ -43,6 +43,7 @@ def predict(
     if out is not None and out.exists() and file.exists() and out.samefile(file):
         raise InputError(f"--out {out} is the file that is read; name another file", code="file.twice")
     found = Trained.load(load(run), centre).predict(file)
+    say_where("train predict", {"data_file": str(file)}, json=True)  # standard output is for the answers alone
     names, columns = list(found.columns), found.columns.values()
     rows = [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
     for note in found.notes:
