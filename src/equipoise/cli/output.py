@@ -56,6 +56,11 @@ def warn_of_files(facts: Mapping[str, Any]) -> None:
     for note, names in told.items():
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         print(f"note: {', '.join(names[:3])}{more}: {note}", file=sys.stderr)
+    for name in facts["small"]:
+        print(
+            f"warning: {name} has so few rows that the sums it tells others nearly say what stands in them",
+            file=sys.stderr,
+        )
     for name in facts["left_out"]:
         print(
             f"note: column {name!r} is left out: it is empty, or none of its values is frequent enough", file=sys.stderr

@@ -89,9 +89,11 @@ def page(document: Document) -> Page:
     ]
     end = f": the run diverged{outcome(document).replace(':', ',')}" if diverged else outcome(document)
     took = "" if seconds is None else f"the run took {number(float(seconds), 2)} s"
-    files = BESIDE | (
-        {"beside_history.csv": "those of the run beside it"} if "beside_history" in document.names else {}
-    )
+    files = dict(BESIDE)
+    if "beside_history" in document.names:
+        files["beside_history.csv"] = "those of the run beside it"
+    if "data" in result:
+        files |= {"schema.json": "what centres agreed on", "left.json": "what each told of its own rows"}
     return Page(document, headline(document) + end, [block for block in blocks if block is not None], files, took)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.data.pipeline import to_columns
 from equipoise.errors import InputError
-from equipoise.train.prediction import LEAST, LINEAR, SVM, Trained, parameters_of
+from equipoise.train.prediction import KINDS, LEAST, MLP, SVM, Trained, kind_of, layers, parameters_of
 
 if TYPE_CHECKING:
     from equipoise.train.run import Run
@@ -19,11 +19,11 @@ def to_sklearn(run: Run, centre: int | None, classes: Any) -> Any:
     model = run.problem.model
     if model is None or run.models is None:
         raise InputError("to_sklearn: this run trained no model; give its Problem one", code="run.model")
-    kind = type(model).__name__
-    if kind not in LINEAR:
+    kind = kind_of(model)
+    if kind not in KINDS:
         raise InputError(
             f"to_sklearn: scikit-learn has no estimator that is exactly a {kind}; there is one for "
-            "Softmax, SmoothSVM and LeastSquares. The parameters are in run.models",
+            "Softmax, SmoothSVM, LeastSquares and mlp. The parameters are in run.models",
             code="estimator.none",
         )
     there = np.asarray(getattr(run, "present", np.empty(0)), dtype=bool)
@@ -77,6 +77,13 @@ def _estimator(trained: Trained, classes: Any) -> Any:
             n_features_in_=len(y) - 1,
             n_iter_=0,
         )
+    if trained.kind == MLP:
+        if trained.schema is None:
+            raise InputError(
+                "to_sklearn: a net of a run on own files becomes an MLPClassifier; of others, it stays in run.models",
+                code="estimator.none",
+            )
+        return _net(trained, _names(classes, np.arange(labels)))
     from sklearn.linear_model import LogisticRegression
 
     W = y.reshape(-1, labels)
@@ -89,6 +96,30 @@ def _estimator(trained: Trained, classes: Any) -> Any:
         intercept_=W[-1].copy(),
         n_features_in_=len(W) - 1,
         n_iter_=np.array([0]),
+    )
+
+
+def _net(trained: Trained, names: Any) -> Any:
+    """scikit-learn's net of the same layers; of two classes it has one output, the second against the first."""
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.preprocessing import LabelBinarizer
+
+    assert trained.schema is not None
+    features = trained.schema.width
+    (W, b), (V, c) = layers(trained.parameters, features, trained.classes)
+    two = trained.classes == 2
+    if two:
+        V, c = V[:, 1:] - V[:, :1], c[1:] - c[:1]
+    return _fitted(
+        MLPClassifier(hidden_layer_sizes=(len(b),), alpha=trained.reg),
+        classes_=names,
+        coefs_=[W.copy(), V.copy()],
+        intercepts_=[b.copy(), c.copy()],
+        n_features_in_=features,
+        n_layers_=3,
+        n_outputs_=len(c),
+        out_activation_="logistic" if two else "softmax",
+        _label_binarizer=LabelBinarizer().fit(names),
     )
 
 

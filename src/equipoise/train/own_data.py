@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from equipoise.certificate import Check
+from equipoise.data.agreement import MIN_COUNT
 from equipoise.data.own_files import Agreed
 from equipoise.data.pooled import apart
 from equipoise.data.schema import Schema
@@ -59,6 +60,7 @@ class OwnData:
             "numbers_only": files.terms.numbers_only,
             "left_out": list(schema.left_out),
             "alike": _all_different(agreed),
+            "small": _small(agreed),
             "notes": [[str(path), note] for path, told in notes.items() for note in told],
             "unlike_pooled": apart(agreed),
             "bits": bits.total,
@@ -75,6 +77,13 @@ class OwnData:
     def texts(self) -> dict[str, str]:
         """Files of the run folder: the schema, and word by word what each centre said of its own rows."""
         return {SCHEMA: self.schema.text(), LEFT: json.dumps(self.words, indent=1, ensure_ascii=False) + "\n"}
+
+
+def _small(agreed: Agreed) -> list[str]:
+    """Files of so few rows that their sums tell nearly what stands in them."""
+    files = agreed.files
+    pairs = [] if files.terms.shared else zip(files.tables, files.train, strict=True)
+    return [table.path.name for table, rows in pairs if len(rows) < MIN_COUNT]
 
 
 def _all_different(agreed: Agreed) -> list[str]:

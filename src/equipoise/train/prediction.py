@@ -17,15 +17,24 @@ from equipoise.train.own_data import SCHEMA
 if TYPE_CHECKING:
     from equipoise.train.models import Model
 
-SOFTMAX, SVM, LEAST = "Softmax", "SmoothSVM", "LeastSquares"
-LINEAR = (SOFTMAX, SVM, LEAST)
+SOFTMAX, SVM, LEAST, MLP = "Softmax", "SmoothSVM", "LeastSquares", "mlp"
+KINDS = (SOFTMAX, SVM, LEAST, MLP)
 
 
-def decisions(kind: str, y: Floats, X: Features) -> Floats:
-    """Of a linear model: scores [samples, classes] of Softmax, else margins or numbers [samples].
+def kind_of(model: Model) -> str:
+    """What its parameters are: one of KINDS, or another that only the model itself can use."""
+    own = getattr(model, "wrapped", model)  # a user's own model comes wrapped
+    return getattr(own, "kind", "") or type(own).__name__
+
+
+def decisions(kind: str, y: Floats, X: Features, classes: int) -> Floats:
+    """Scores [samples, classes] of Softmax and of a net, margins of an SVM or numbers [samples].
 
     X may lack the last column of ones that LeastSquares is trained with.
     """
+    if kind == MLP:
+        (W, b), (V, c) = layers(y, X.shape[1], classes)
+        return np.asarray(np.maximum(X @ W + b, 0.0) @ V + c)
     if kind == SVM:
         return np.asarray(X @ y[:-1] - y[-1])
     if kind == LEAST:
@@ -36,11 +45,23 @@ def decisions(kind: str, y: Floats, X: Features) -> Floats:
 
 def scores_of(model: Model, y: Floats, X: Features) -> Floats | None:
     """The same of a model with its data, nets included; None of a model that cannot tell."""
-    kind = type(model).__name__
-    if kind in LINEAR:
-        return decisions(kind, y, X)
+    kind = kind_of(model)
+    if kind in KINDS:
+        return decisions(kind, y, X, model.classes)
     scores = getattr(getattr(model, "wrapped", model), "scores", None)
     return None if scores is None else np.asarray(scores(y, X))
+
+
+def layers(y: Floats, features: int, classes: int) -> list[tuple[Floats, Floats]]:
+    """Weights [inputs, outputs] and biases of both layers of a net with one hidden layer, as torch lays them out."""
+    hidden = (len(y) - classes) // (features + 1 + classes)
+    found, first = [], 0
+    for inputs, outputs in ((features, hidden), (hidden, classes)):
+        W = y[first : first + inputs * outputs].reshape(outputs, inputs).T
+        first += inputs * outputs
+        found.append((W, y[first : first + outputs]))
+        first += outputs
+    return found
 
 
 def probabilities(scores: Floats) -> Floats:
@@ -51,7 +72,7 @@ def probabilities(scores: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A linear model as it was trained: its kind, its parameters, its ridge, on how many samples, how many classes it knows
+    """A model as it was trained: its kind, its parameters, its ridge, on how many samples, how many classes it knows
     (0 for regression), and, of own files, the schema."""
 
     kind: str
@@ -68,12 +89,14 @@ class Trained:
             what = f"a result of {run.verb or 'no verb'}" if run.verb != "train" else "a run that trained no model"
             raise InputError(f"{what} cannot predict; name a folder of equipoise train", code="predict.run")
         model = run.result.get("model", {})
-        if model.get("kind") not in LINEAR:
+        if model.get("kind") not in KINDS:
             what = (
                 f"its model is {model.get('words', 'not known')}" if "kind" in model else "an earlier version wrote it"
             )
             again = (
-                "repeat the run with --config" if "kind" not in model else "train softmax, smooth_svm or least_squares"
+                "repeat the run with --config"
+                if "kind" not in model
+                else "train softmax, smooth_svm, least_squares or mlp"
             )
             raise InputError(f"this run cannot predict: {what}; {again}", code="predict.model")
         there = run.result.get("present")
@@ -92,7 +115,7 @@ class Trained:
             )
         table = read_tables([path], kinds=schema.kinds)[0]
         with np.errstate(all="ignore"):
-            scores = decisions(self.kind, self.parameters, schema.encode(table))
+            scores = decisions(self.kind, self.parameters, schema.encode(table), self.classes)
         self._check_finite(scores, table)
         if not schema.classes:
             return Predictions(table, schema, scores, scores)

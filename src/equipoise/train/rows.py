@@ -83,7 +83,7 @@ def rows_of(spec: TrainSpec, network: Network, own: OwnFiles | None) -> Rows | N
         dataset = dataset.limited(spec.samples, spec.seed)
     name = _model_for(spec, dataset.classes)
     answers, test_answers = (_labelled(name, y) for y in (dataset.y, dataset.y_test))
-    X, X_test = (_with_intercept(name, X) for X in (dataset.X, dataset.X_test))
+    X, X_test = (_as_taken(name, X) for X in (dataset.X, dataset.X_test))
     shards = data.split(X, answers, network.n, spec.split, concentration=spec.concentration, seed=spec.seed)
     return Rows(name, shards, _held_out(X_test, test_answers, shards, dataset.classes), dataset.classes)
 
@@ -100,9 +100,9 @@ def _of_files(spec: TrainSpec, network: Network, own: OwnFiles) -> Rows:
     agreed = own.agreed(tree(network), delivery)
     classes = len(agreed.schema.classes)
     name = _model_for(spec, classes)
-    shards = [(_with_intercept(name, X), _labelled(name, y)) for X, y in agreed.shards()]
+    shards = [(_as_taken(name, X), _labelled(name, y)) for X, y in agreed.shards()]
     X, y = agreed.held_out()
-    held_out = _held_out(_with_intercept(name, X), _labelled(name, y), shards, classes)
+    held_out = _held_out(_as_taken(name, X), _labelled(name, y), shards, classes)
     return Rows(name, shards, held_out, classes, OwnData.of(agreed, delivery.bits))
 
 
@@ -133,9 +133,13 @@ def _labelled(name: str, answers: Any) -> AnyArray:
     return np.asarray(2 * answers - 1) if task == "two classes" else np.asarray(answers)
 
 
-def _with_intercept(name: str, X: Features) -> Features:
-    """For a number to predict, a last column of ones: the intercept."""
-    if MODELS.find(name).facts["task"] != "numbers":
+def _as_taken(name: str, X: Features) -> Features:
+    """Features as the model of this name wants them: a number to predict needs a last column of ones, the intercept, and a
+    net arrays."""
+    facts = MODELS.find(name).facts
+    if facts.get("deep") and not isinstance(X, np.ndarray):
+        return X.toarray()
+    if facts["task"] != "numbers":
         return X
     ones = np.ones((X.shape[0], 1))
     return np.hstack([X, ones]) if isinstance(X, np.ndarray) else hstack([X, ones], format="csr")

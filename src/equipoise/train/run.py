@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from equipoise.certificate import Certificate, Check
+from equipoise.data.schema import Schema
 from equipoise.document import Array, Document, Plain, Row, plain, write_table
 from equipoise.result import Result
 from equipoise.train.arrays import AnyArray, Floats
@@ -34,7 +35,7 @@ from equipoise.train.method import Method
 from equipoise.train.models._base import Model
 from equipoise.train.network import Network
 from equipoise.train.own_data import OwnData
-from equipoise.train.prediction import scores_of
+from equipoise.train.prediction import kind_of, scores_of
 from equipoise.train.problem import Market, Problem
 from equipoise.train.quantize import FLOAT_BITS
 from equipoise.train.recount import Sent
@@ -98,6 +99,11 @@ class Run(Result):
     spec: TrainSpec | None = None  # what it was built from
     own: OwnData | None = None  # of own files: what their centres agreed on
     held_out: HeldOut | None = None  # rows that nobody trained on
+
+    @property
+    def schema(self) -> Schema | None:
+        """Of own files: what their centres agreed that columns mean."""
+        return None if self.own is None else self.own.schema
 
     @property
     def bits(self) -> int:
@@ -460,7 +466,7 @@ class Run(Result):
             found["model"] = {
                 "words": getattr(own, "words", "") or type(own).__name__,
                 "convex": model.convex,
-                "kind": type(own).__name__,
+                "kind": kind_of(model),
                 "reg": float(getattr(own, "reg", 0.0)),
                 "samples": int(np.sum(0 if model.sizes is None else model.sizes)),
                 "classes": int(getattr(own, "classes", 0)),

@@ -27,6 +27,8 @@ class Model:
     """
 
     words: str = ""  # what it is called in a sentence; the name of its class unless given
+    kind: str = ""  # what its parameters are, for whoever predicts from them; the name of its class unless given
+    classes: int = 0  # that it knows; 0 where it does not classify, or does not say
     task: str = ""  # answers it takes: "classes" (0, 1, ...), "two classes" (-1, +1) or "numbers"
     nodes: int
     size: int

@@ -22,5 +22,5 @@ def mlp(shards: Sequence[Shard], *, classes: int, reg: float = 1e-4, seed: int =
     from equipoise.train.models.torch_model import TorchModel, net
 
     made = TorchModel(net("mlp", int(np.shape(shards[0][0])[1]), classes), shards, reg=reg, seed=seed)
-    made.words = words
+    made.words, made.kind, made.classes = words, "mlp", classes
     return made
