@@ -40,6 +40,7 @@ HALVES = ("cpu", "model", "loss")  # what a start is remembered of
 FEW = 4  # witnesses of a loss that nothing certifies: scoring a net on all data costs as much as many rounds
 RUNAWAY = 1e6  # a gap this many times the one at the start, and the optimum itself, is a divergence
 ROUNDED = 1e-12  # of the size of costs: a gap below 0 by less is rounding, where centres come and go
+GRADIENT_NOISE = 1e-9  # of L times the model: gradients smaller than this are rounding
 NOTABLE = 0.99  # a gap below this part of the best so far counts as progress
 S = TypeVar("S", bound=State | HostileState)
 
@@ -118,7 +119,8 @@ class Book(Generic[S]):
         done = largest(*progress.values(), *([self._worst(parts)] if parts else []))
         if abs(done) < NOTABLE * self.best:
             self.best, self.best_round = abs(done), number
-        return largest(done, row.get("consensus", 0.0) ** 2)  # a target asks for models that agree to its root
+        # a target asks for models that agree to its root, and for gradients that cancel to it, as the certificate does
+        return largest(done, row.get("consensus", 0.0) ** 2, self._uncancelled(state, row) ** 2)
 
     # what differs where centres come and go
 
@@ -182,6 +184,13 @@ class Book(Generic[S]):
         if isinstance(learning, Summed | Dynamics):
             return {"gradient": self.auditor.gradient_error(gradients)}
         return {"tracker": self.auditor.tracker_error(gradients, learning.trackers)}
+
+    def _uncancelled(self, state: S, row: dict[str, float]) -> float:
+        """What is left of the gradients, as a part of the largest; 0 where even those were rounding."""
+        if "gradient" not in row or state.models is None:
+            return 0.0
+        rounding = GRADIENT_NOISE * len(state.models) * getattr(state.learning, "L", 0.0) * np.abs(state.models).max()
+        return row["gradient"] if self.auditor.worst.gradient > rounding else 0.0
 
     def _part(self, half: str, gap: float) -> float:
         return as_part(gap, self.first[half], self.noise[half])
@@ -318,6 +327,13 @@ class HostileBook(Book[HostileState]):
         gradients[asleep] = learning.gradient[asleep]
         trackers = np.vstack([np.where(known[:, None], learning.trackers, 0.0), state.tracker_in_flight()])
         return {"tracker": self.auditor.tracker_error(gradients, trackers)}
+
+    def _uncancelled(self, state: S, row: dict[str, float]) -> float:
+        """What is left of the gradients, as a part of the largest; 0 where even those were rounding."""
+        if "gradient" not in row or state.models is None:
+            return 0.0
+        rounding = GRADIENT_NOISE * len(state.models) * getattr(state.learning, "L", 0.0) * np.abs(state.models).max()
+        return row["gradient"] if self.auditor.worst.gradient > rounding else 0.0
 
     def _part(self, half: str, gap: float) -> float:
         return 0.0 if -ROUNDED * self.size[half] <= gap < 0 else super()._part(half, gap)
