@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equipoise.cli.options import File, Json, Out, application, with_options
-from equipoise.cli.output import Meter, compiling_told, metered, run_folder, say_where, show, tell, warnings_as_lines
+from equipoise.cli.output import (
+    Meter,
+    compiling_told,
+    metered,
+    run_folder,
+    say_where,
+    show,
+    tell,
+    warn_of_files,
+    warnings_as_lines,
+)
 from equipoise.errors import InputError
 from equipoise.spec import read_yaml
 from equipoise.train.hostile.faults import EXAMPLES, HOSTILE, HOW
@@ -156,6 +166,8 @@ def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool, old: b
     job = spec.build()
     with run_folder(out, "train", spec) if resume is None else nullcontext(resume) as folder:
         say_where("train", dict(spec), json=quiet)
+        if job.own is not None:
+            warn_of_files(job.own.facts)
         checkpoint = folder / CHECKPOINT
         try:
             with (
