@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from equipoise.train import Exact, Method, Network, Problem, Quadratic, Softmax, solve
 
@@ -15,6 +16,8 @@ from torch import nn  # noqa: E402
 
 from equipoise.train import TorchModel  # noqa: E402
 from equipoise.train.deep import cnn, mlp, net  # noqa: E402
+from equipoise.train.models.mlp import mlp as net_of  # noqa: E402
+from equipoise.train.prediction import decisions  # noqa: E402
 from equipoise.train.sampler import Sampler  # noqa: E402
 from equipoise.train.state import first_models  # noqa: E402
 from refusals import refused  # noqa: E402
@@ -309,3 +312,24 @@ def test_a_noisy_gap_is_never_passed_by_default():
     assert single.passed is None and "one sample" in single.meaning
     wild = solve(problem, network, Method(cap=0.97), rounds=30, batch=2).certificate()["gap"]
     assert wild.passed is None and "noise" in wild.meaning
+
+
+def test_class_weights_are_repeated_rows():
+    """A weight of 2 for class 1 is each of its rows twice, up to the number of samples that the mean is over."""
+    rng = np.random.default_rng(0)
+    shards = [(rng.standard_normal((20, 3)), rng.integers(0, 2, 20)) for _ in range(2)]
+    twice = [(np.vstack([X, X[y == 1]]), np.concatenate([y, y[y == 1]])) for X, y in shards]
+    weighted = net_of(shards, classes=2, reg=0.0, class_weight=[1.0, 2.0])
+    repeated = net_of(twice, classes=2, reg=0.0)
+    Y = np.stack([weighted.start(0)] * 2)
+    part = repeated.samples / weighted.samples
+    assert_allclose(weighted.gradients(Y), part * repeated.gradients(Y), atol=1e-6)
+    assert_allclose(weighted.totals(Y), part * repeated.totals(Y), rtol=1e-5)
+
+
+def test_a_net_answers_without_torch_as_torch_does():
+    """The layers, read from the parameters, give torch's own scores."""
+    rng = np.random.default_rng(1)
+    model = net_of([(rng.standard_normal((30, 4)), rng.integers(0, 3, 30))], classes=3)
+    X, y = rng.standard_normal((10, 4)), model.start(0) + 0.1
+    assert_allclose(decisions("mlp", y, X, 3), model.scores(y, X), atol=1e-5)

@@ -140,7 +140,7 @@ def refuse_idle_settings(spec: TrainSpec) -> None:
         or (spec.data != "csv" and f"data is {spec.data} (add --data csv)"),
         "data_dir": spec.data != "mnist" and f"data is {spec.data} (add --data mnist)",
         **dict.fromkeys(("label", *OF_FILES), spec.data != "csv" and f"data is {spec.data}"),
-        "class_weight": spec.model not in ("auto", "softmax", "smooth_svm") and f"model is {spec.model}",
+        "class_weight": spec.model not in ("auto", "softmax", "smooth_svm", "mlp") and f"model is {spec.model}",
         "concentration": spec.split != "dirichlet" and f"split is {spec.split}",
         "mu": spec.model != "smooth_svm" and "model is not smooth_svm",
         **dict.fromkeys(OF_MODEL, no_model and "there is no model"),

@@ -140,10 +140,12 @@ class TrainSpec(Spec):
     concentration: float = of_data(1.0, "Of the Dirichlet split; smaller is more unequal.")
 
     model: str = of_problem("auto", f"Model: {', '.join(KNOWN['model'])}.")
-    reg: float | None = of_problem(None, "Ridge of the model; each has its own default. Of classes in own files 1 / rows, but at least 1e-4.")
+    reg: float | None = of_problem(
+        None, "Ridge of the model; each has its own default. Of classes in own files 1 / rows, but at least 1e-4."
+    )
     mu: float = of_problem(3.0, "Sharpness of the smooth hinge (smooth_svm).")
     class_weight: str | None = of_problem(
-        None, "balanced: every class weighs the same, however rare it is (softmax, smooth_svm).", "balanced"
+        None, "balanced: every class weighs the same, however rare it is (softmax, smooth_svm, mlp).", "balanced"
     )
     cost: str = of_problem("latency", f"Cost of a CPU share: {', '.join(KNOWN['cost'])}; parameters drawn by seed.")
     budget: float | None = of_problem(None, "CPUs to share; 25 a centre unless given.", "CPUS")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,10 +17,14 @@ task = "classes"
 deep = True
 
 
-def mlp(shards: Sequence[Shard], *, classes: int, reg: float = 1e-4, seed: int = 0) -> TorchModel:
+def mlp(
+    shards: Sequence[Shard], *, classes: int, reg: float = 1e-4, seed: int = 0, class_weight: Any = None
+) -> TorchModel:
     """Over these shards, with first parameters by seed."""
     from equipoise.train.models.torch_model import TorchModel, net
 
-    made = TorchModel(net("mlp", int(np.shape(shards[0][0])[1]), classes), shards, reg=reg, seed=seed)
+    made = TorchModel(
+        net("mlp", int(np.shape(shards[0][0])[1]), classes), shards, reg=reg, seed=seed, class_weight=class_weight
+    )
     made.words, made.kind, made.classes = words, "mlp", classes
     return made

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy, deepcopy
+from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError, unknown_name
 from equipoise.train.arrays import AnyArray, Floats, Ints
-from equipoise.train.models._base import Model, Shard, read_shards
+from equipoise.train.models._base import Model, Shard, class_weights, read_shards
 
 try:
     import torch
@@ -41,6 +43,11 @@ LOSSES: dict[str, Each] = {
 }
 
 
+def _weighted(each: Each, weights: Tensor, outputs: Tensor, answers: Tensor) -> Tensor:
+    """One loss per sample, times the weight of its class."""
+    return each(outputs, answers) * weights[answers]
+
+
 class TorchModel(Model):
     """g_i(y) = (1/N) sum of losses over shard i + (reg/2n) |y|^2; y is all trainable parameters, in the module's order.
 
@@ -63,7 +70,9 @@ class TorchModel(Model):
         reg: float = 0.0,
         dtype: torch.dtype = torch.float32,
         seed: int = 0,
+        class_weight: ArrayLike | None = None,
     ) -> None:
+        """`class_weight`: with cross_entropy, a factor of the loss for each class."""
         if not reg >= 0:
             raise InputError(f"TorchModel needs reg >= 0; given {reg}", code="model.reg")
         if isinstance(loss, str) and loss not in LOSSES:
@@ -75,6 +84,11 @@ class TorchModel(Model):
         self.sizes, self.samples = data.sizes, data.samples
         self.classifies = loss == "cross_entropy"
         self._each: Each = LOSSES[loss] if isinstance(loss, str) else loss
+        if class_weight is not None:
+            if not self.classifies:
+                raise InputError("class_weight needs loss='cross_entropy': leave it out", code="model.class_weight")
+            weights = class_weights(class_weight, [str(label) for label in range(int(np.size(class_weight)))])
+            self._each = partial(_weighted, self._each, torch.as_tensor(weights, dtype=dtype))
         self._make: Callable[[], nn.Module] | None = None if isinstance(module, nn.Module) else module
         self._module = (deepcopy(module) if isinstance(module, nn.Module) else _made(module, seed)).to(dtype).eval()
         _refuse(self._module)
