@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer, make_classification, make_regression
@@ -180,6 +180,16 @@ def test_a_pickle_predicts_and_holds_no_rows(kind):
     assert (there.predict(X) == fitted.predict(X)).all() and there.certificate_.passed
     assert len(sent) < X.nbytes and X[3].tobytes() not in sent
     assert hasattr(fitted, "run_") and not hasattr(there, "run_")
+
+
+def test_what_has_converged_has_a_certificate_that_passes():
+    """8,000 sparse columns: the gap is met five rounds before gradients cancel as far as the certificate asks."""
+    X = csr_array(random_array((2000, 8000), density=0.001, rng=np.random.RandomState(1)))
+    y = X @ np.random.default_rng(1).normal(size=8000) > 0
+    fitted = DecentralisedClassifier(random_state=1, max_iter=300).fit(X, y)
+    assert fitted.run_.status == "converged" and fitted.certificate_.passed
+    met = fitted.run_.history["relative_gap"] <= fitted.tol
+    assert fitted.run_.history["gradient"][met][0] > np.sqrt(fitted.tol)  # stopping there would not have passed
 
 
 def test_rounds_that_are_too_few_are_warned_about():
