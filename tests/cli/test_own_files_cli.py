@@ -2,65 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import balanced_accuracy_score
 
-from equipoise.cli import main
 from equipoise.data.problems import Problems
 from equipoise.train import Network, Problem, Softmax, TrainSpec, solve
-
-
-def equipoise(folder, *arguments):
-    """Run the command in this process, in a folder: what it printed and its exit code."""
-    out, err, before = io.StringIO(), io.StringIO(), sys.argv
-    sys.argv = ["equipoise", *map(str, arguments)]
-    try:
-        with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            with pytest.raises(SystemExit) as leaving:
-                main()
-    finally:
-        sys.argv = before
-    return subprocess.CompletedProcess(arguments, leaving.value.code or 0, out.getvalue(), err.getvalue())
-
-
-def runs(folder):
-    return sorted((folder / "runs").glob("train-*")) if (folder / "runs").exists() else []
-
-
-def trained(folder, *arguments, code=0):
-    """Train with --json; the content of result.json, and what was said on standard error."""
-    before = runs(folder)
-    done = equipoise(folder, "train", *arguments, "--json")
-    assert done.returncode == code, done.stderr
-    (made,) = [run for run in runs(folder) if run not in before]
-    content = json.loads(done.stdout)
-    assert content["result"] == json.loads((made / "result.json").read_text())["result"]
-    return content, done.stderr, made
+from small_files import equipoise, frame, trained
 
 
 def check(content, name):
     (found,) = [check for check in content["certificate"]["checks"] if check["name"] == name]
-    return found
-
-
-def frame(rows, seed, rare=0.4):
-    """Two numbers, a colour and an answer that depends on them; some cells are empty."""
-    rng = np.random.default_rng(seed)
-    found = pd.DataFrame({"x": rng.normal(5, 10, rows), "z": rng.exponential(size=rows)})
-    found["colour"] = rng.choice(["red", "green", "blue"], rows, p=[0.6, 0.3, 0.1])
-    score = 0.4 * (found["x"] - 5) + 2 * (found["colour"] == "red") - found["z"] + 0.5 * rng.logistic(size=rows)
-    found["answer"] = np.where(score > np.quantile(score, 1 - rare), "yes", "no")
-    for name in ("x", "colour"):
-        found.loc[rng.random(rows) < 0.05, name] = np.nan
     return found
 
 
@@ -122,7 +78,7 @@ def test_labels_and_scales_file_by_file_were_wrong_with_a_passed_certificate(tmp
 
 def test_five_files_are_five_centres(five):
     """Exit 0, a passed certificate, and a run folder with the schema and what left each centre."""
-    folder, content, _, made = five
+    _, content, _, made = five
     assert content["certificate"]["passed"]
     assert content["config"]["nodes"] == 5
     assert [row["file"] for row in content["result"]["left"]] == [f"c{k}.csv" for k in range(5)]
@@ -245,7 +201,7 @@ def test_min_count_says_which_values_are_named(tmp_path):
     found = {}
     for least in (None, 1):
         option = [] if least is None else ["--min-count", least]
-        content, _, made = trained(tmp_path, "0.csv", "1.csv", *option)
+        _, _, made = trained(tmp_path, "0.csv", "1.csv", *option)
         (colour,) = json.loads((made / "schema.json").read_text())["texts"]
         found[least] = {*colour["counts"]}, colour["other"] > 0
         assert ("blue" in (made / "left.json").read_text()) == (least == 1)
@@ -260,7 +216,7 @@ def test_ids_are_warned_of_and_dropped(tmp_path):
         one.to_csv(tmp_path / f"{number}.csv", index=False)
     _, said, _ = trained(tmp_path, "0.csv", "1.csv")
     assert "--drop id" in said
-    content, said, made = trained(tmp_path, "0.csv", "1.csv", "--drop", "id")
+    _, said, made = trained(tmp_path, "0.csv", "1.csv", "--drop", "id")
     assert "--drop id" not in said
     assert "id" not in [column["name"] for column in json.loads((made / "schema.json").read_text())["numbers"]]
 

@@ -125,7 +125,8 @@ class Trained:
 
     def _check_finite(self, scores: Floats, table: Table) -> None:
         """Refuse rows that no label can be told of, such as 1e308 where training had 0 to 1."""
-        wrong = np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1))
+        finite = np.isfinite(scores)
+        wrong = np.flatnonzero(~(finite.all(axis=1) if scores.ndim > 1 else finite))
         if len(wrong):
             at = table.line(int(wrong[0]))
             what = (
