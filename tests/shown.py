@@ -20,6 +20,10 @@ AFTER = {
         "equipoise train --data csv --data-file /tmp/tumours.csv --label diagnosis --nodes 5 --split dirichlet "
         "--network ring --switching 0",
     ),
+    "docs/your-data.md": (
+        "equipoise train /tmp/shops --label churn --drop id --class-weight balanced --out /tmp/shops/runs",
+        "equipoise predict /tmp/shops/runs/train-* /tmp/new.csv --out /tmp/answers.csv",
+    ),
     "docs/tutorial-share.md": ("equipoise share --config /tmp/site.yaml",),
     "docs/tutorial-place.md": (
         "equipoise place verify /tmp/schedule.csv --jobs /tmp/this.csv --cluster /tmp/cluster.yaml --horizon 48",

@@ -17,6 +17,8 @@ BLOCK = re.compile(r"```(python|py|text)\n(.*?)```", re.S)
 PAGES = tuple(page for page in TOLD if page != "README.md" and re.search(r"```(python|py)\n", text_of(page)))
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 UNITS = 2.01  # of the last printed digit: arithmetic may differ from one processor to another
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)  # without a name: lines that commands of the page print
+RULES = re.compile(r"[│┃|]")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -30,6 +32,17 @@ def played(page, namespace=None):
         with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.chdir(ROOT):
             exec(compile(body, page, "exec"), names)
         printed = out.getvalue()
+
+
+def words(line):
+    """Of a line in a terminal, without what draws tables."""
+    return " ".join(RULES.sub(" ", line).split())
+
+
+def lines_shown(page):
+    """What a page shows of the commands that run after its blocks."""
+    fences = FENCE.findall(text_of(page)) if page in AFTER else []
+    return [words(line) for kind, body in fences if not kind for line in body.splitlines()]
 
 
 def alike(one, other):
@@ -55,10 +68,14 @@ def test_every_block_runs_and_prints_what_the_page_says(page, tmp_path):
     assert found
     for printed, told in found:
         assert alike(printed, told), f"{page} says\n{told}but it is\n{printed}"
+    said = []
     for number, line in enumerate(AFTER.get(page, ())):
         (tmp_path / str(number)).mkdir()
         done = shell(line, tmp_path / str(number))
         assert done.returncode == 0 and "FAILED" not in done.stdout, done.stdout + done.stderr
+        said.append(done.stdout + done.stderr)
+    for line in lines_shown(page):
+        assert any(alike(words(other), line) for other in "".join(said).splitlines()), f"{page} says\n{line}"
 
 
 def test_code_is_never_shown_where_it_is_not_run():
