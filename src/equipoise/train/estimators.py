@@ -196,7 +196,7 @@ class DecentralisedClassifier(ClassifierMixin, _Decentralised):  # type: ignore[
     certificate_
         The run's `Certificate`.
     run_
-        The `Run`; a pickle leaves it out, for it holds all rows. Its models are of rescaled columns: use `coef_`.
+        The `Run`; pickles and copies leave it out, for it holds all rows. Its models are of rescaled columns: use `coef_`.
     """
 
     def __init__(
@@ -323,7 +323,7 @@ class DecentralisedRegressor(RegressorMixin, _Decentralised):  # type: ignore[mi
     certificate_
         The run's `Certificate`.
     run_
-        The `Run`; a pickle leaves it out, for it holds all rows. Its models are of rescaled columns: use `coef_`.
+        The `Run`; pickles and copies leave it out, for it holds all rows. Its models are of rescaled columns: use `coef_`.
     """
 
     def __init__(
