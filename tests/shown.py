@@ -17,8 +17,7 @@ SHELL = re.compile(r"```sh\n(.*?)```", re.S)
 # Commands that run after the Python blocks of their page, which write the files they read.
 AFTER = {
     "docs/tutorial-train.md": (
-        "equipoise train --data csv --data-file /tmp/tumours.csv --label diagnosis --nodes 5 --split dirichlet "
-        "--network ring --switching 0",
+        "equipoise train /tmp/tumours.csv --label diagnosis --nodes 5 --split dirichlet --network ring --switching 0",
     ),
     "docs/your-data.md": (
         "equipoise train /tmp/shops --label churn --drop id --class-weight balanced --out /tmp/shops/runs",
