@@ -87,8 +87,8 @@ def _estimator(trained: Trained, classes: Any) -> Any:
     from sklearn.linear_model import LogisticRegression
 
     W = y.reshape(-1, labels)
-    if labels == 2:  # scikit-learn has one row for two classes: the second against the first
-        W = W[:, 1:] - W[:, :1]
+    if labels == 2:  # scikit-learn has one row for two classes, the second against the first; ours are half of it each
+        W, C = W[:, 1:] - W[:, :1], 2.0 * C
     return _fitted(
         LogisticRegression(C=C),
         classes_=_names(classes, np.arange(labels)),

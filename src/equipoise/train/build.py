@@ -204,7 +204,8 @@ def _made(spec: TrainSpec, rows: Rows) -> Model:
     make = MODELS.load(rows.model)
     settings: dict[str, Any] = {"classes": rows.classes, "reg": spec.reg, "mu": spec.mu, "seed": spec.seed}
     if rows.own is not None and spec.reg is None and rows.classes:
-        settings["reg"] = max(1.0 / rows.own.schema.rows, LEAST_REG)
+        halves = 2.0 if rows.model == "softmax" and rows.classes == 2 else 1.0  # of the weights that scikit-learn has
+        settings["reg"] = max(halves / rows.own.schema.rows, LEAST_REG)
     settings["class_weight"] = rows.class_weights if spec.class_weight == "balanced" else None
     taken = signature(make).parameters
     return make(rows.shards, **{key: value for key, value in settings.items() if key in taken and value is not None})
