@@ -1,6 +1,7 @@
 """Five messy files, a centre each: made, trained on without pooling a row, and used from scikit-learn on new rows.
 
 Text, ids, missing values, 3 % positives, two centres that know one class only; a `;` with decimal commas, a byte-order mark.
+python examples/train_on_your_files.py --quick
 The same from the command line: equipoise train messy --label churn --drop id --class-weight balanced
 """
 

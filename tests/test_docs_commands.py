@@ -43,6 +43,7 @@ NOT_RUN = {
     r"^equipoise (train|share|place)\b": "5 to 100 s of CPU each; tests/cli runs every option on a smaller problem",
 }
 
+DEFAULTS = {"place": "compare", "jobs": "list", "train": "run"}  # `place JOBS` is `place compare JOBS`
 SHOWN = tuple(commands())
 EXISTING = re.compile(r"(?:examples|benchmarks|deploy|docs)/[\w./-]+\.\w+")
 
@@ -76,8 +77,8 @@ def options_of(words):
         if word not in inner:
             break
         command = inner[word]
-    for default in ("compare", "list"):  # `place JOBS` is `place compare JOBS`, `jobs` is `jobs list`
-        command = getattr(command, "commands", {}).get(default, command) if words[1] in ("place", "jobs") else command
+    if words[1] in DEFAULTS:
+        command = getattr(command, "commands", {}).get(DEFAULTS[words[1]], command)
     return {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)} | {"--help", "-h"}
 
 

@@ -17,6 +17,7 @@ LONGEST = 60  # lines: an example is read before it is run
 # What each prints, beside a certificate that passed.
 PRINTS = {
     "train_digits.py": ["converged after", "sum 200 CPUs", "budget    passed"],
+    "train_on_your_files.py": ["best centre", "always no", "balanced accuracy on new rows: 0.7"],
     "train_your_own_cost.py": ["sum 180.0", "price of a core"],
     "train_your_own_model.py": ["least squares", "Huber"],
     "train_on_a_hostile_network.py": ["centre 7 crashes", "the network heals", "shares + in flight == budget: True"],
