@@ -150,6 +150,28 @@ class Agreed:
     schema: Schema
     left: tuple[Left, ...]
 
+    def taken(self, *, ones: bool = False) -> tuple[list[tuple[Features, Targets]], tuple[Features, Targets]]:
+        """As `shards` and `held_out`; each table is emptied once its rows are encoded, so that they are in memory once.
+
+        Parameters
+        ----------
+        ones
+            Add a last column of ones to the features.
+        """
+        files, schema = self.files, self.schema
+        ends = np.cumsum([0, *map(len, files.held_out)])
+        shards, parts = list[tuple[Features, Targets]](), list[Features]()
+        all_held = None if schema.sparse else np.zeros((ends[-1], schema.width + ones))
+        answers = np.empty(ends[-1], dtype=np.int64 if schema.classes else np.float64)
+        for centre, (table, rows, held) in enumerate(zip(files.tables, files.train, files.held_out, strict=True)):
+            into = slice(ends[centre], ends[centre + 1])
+            shards.append((schema.encode(table, rows, ones=ones), schema.targets(table, rows)))
+            answers[into] = schema.targets(table, held)
+            parts.append(schema.encode(table, held, ones=ones, into=None if all_held is None else all_held[into]))
+            if table not in files.tables[centre + 1 :]:
+                table.columns.clear()
+        return shards, (vstack(parts, "csr") if all_held is None else all_held, answers)
+
     def shards(self) -> list[tuple[Features, Targets]]:
         """Features and answers of each centre: class numbers, or numbers to predict."""
         return [self._rows(table, rows) for table, rows in zip(self.files.tables, self.files.train, strict=True)]

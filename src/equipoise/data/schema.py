@@ -25,6 +25,7 @@ OTHER = "(other)"  # stands for values that no centre names
 # From so many features on, rows are kept sparse, if at most this part of their cells is not 0: a softmax over 67 features,
 # 7 % of them not 0, took 0.4 of the time. Least squares works on sums of products, which are dense.
 WIDE, WIDE_REGRESSION, SPARSE = 32, 1024, 0.15
+CELLS = 1 << 16  # numbers encoded at a time: they stay in the cache of the processor
 Features = Any  # float64 [rows, features]: an array, or a csr_array
 ClassName = str | int | float
 
@@ -136,16 +137,32 @@ class Schema:
 
     # rows as a model sees them
 
-    def encode(self, table: Table, rows: Ints | None = None) -> Features:
-        """These rows of a table (all if None): a dense array, or a sparse one where most of many columns are 0."""
-        rows = np.arange(table.rows) if rows is None else rows
+    @property
+    def sparse(self) -> bool:
+        """Whether rows are encoded as a sparse array: most of many columns are 0."""
         wide = self.width >= (WIDE if self.classes else WIDE_REGRESSION)
-        sparse = wide and len(self.numbers) + len(self.texts) <= SPARSE * self.width
-        X = np.zeros((len(rows), len(self.numbers) if sparse else self.width))
-        for at, number in enumerate(self.numbers):
-            values = table.columns[number.name].values[rows]
-            values = np.where(np.isnan(values), number.fill, values)
-            X[:, at] = (values - number.mean) / number.scale
+        return wide and len(self.numbers) + len(self.texts) <= SPARSE * self.width
+
+    def encode(
+        self, table: Table, rows: Ints | None = None, *, ones: bool = False, into: Floats | None = None
+    ) -> Features:
+        """Rows of a table as a model sees them: an array of shape (n_rows, width), sparse if `sparse`.
+
+        Parameters
+        ----------
+        table
+            With the columns of the schema.
+        rows
+            Which of its rows; all if None.
+        ones
+            Add a last column of ones: the intercept of a model that has none.
+        into
+            Where to write them, zeros so far; a new array if None. For dense rows only.
+        """
+        rows = np.arange(table.rows) if rows is None else rows
+        sparse = self.sparse
+        X = np.zeros((len(rows), len(self.numbers) if sparse else self.width + ones)) if into is None else into
+        self._scaled(table, rows, X)
         first, places = len(self.numbers), []
         for text in self.texts:
             places.append(first + self._places(text, table.columns[text.name])[rows])
@@ -154,8 +171,27 @@ class Schema:
             for place in places:
                 there = place >= 0
                 X[np.flatnonzero(there), place[there]] = 1.0
+            if ones:
+                X[:, self.width] = 1.0
             return X
-        return self._sparse(X, [place - len(self.numbers) for place in places])
+        found = self._sparse(X, [place - len(self.numbers) for place in places])
+        return csr_array(hstack([found, np.ones((len(rows), 1))], format="csr")) if ones else found
+
+    def _scaled(self, table: Table, rows: Ints, X: Floats) -> None:
+        """Write the columns of numbers into the first of X: filled and scaled, some rows of all columns at a time."""
+        if not self.numbers:
+            return
+        columns = [table.columns[number.name].values for number in self.numbers]
+        agreed = np.array([(number.fill, number.mean, number.scale) for number in self.numbers])
+        fill, mean, scale = agreed.T[:, :, None]
+        at_once = max(64, CELLS // len(columns))
+        for first in range(0, len(rows), at_once):
+            some = rows[first : first + at_once]
+            part = np.stack([values[some] for values in columns])
+            np.copyto(part, fill, where=np.isnan(part))
+            part -= mean
+            part /= scale
+            X[first : first + at_once, : len(columns)] = part.T
 
     def _places(self, text: TextColumn, column: Column) -> Ints:
         """Of each row, its feature among those of this column; far below 0 where a value is unknown and nothing stands

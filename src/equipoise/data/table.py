@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -282,7 +282,20 @@ def _filled(rows: CsvRows | ParquetRows, places: dict[int, str], report: Report,
         cells[place] = Cells(name)  # its memory is the column's now
     if commas:
         rows.notes.append(f"decimal commas were read as points in: {', '.join(commas)}")
-    return columns
+    return _in_one_piece(columns)
+
+
+def _in_one_piece(columns: dict[str, Column]) -> dict[str, Column]:
+    """The same, with all numbers in one array: a large one goes back to the system when a table is given up, and the many
+    that columns grew in are free for the next file."""
+    found = dict(columns)
+    names = [name for name, column in columns.items() if column.kind != "text"]
+    if names:
+        together = np.empty((len(names), len(columns[names[0]].values)))
+        for row, name in zip(together, names, strict=True):
+            row[:] = columns.pop(name).values
+            found[name] = replace(found[name], values=row)
+    return found
 
 
 def _judged(

@@ -20,6 +20,8 @@ from equipoise.train.models._base import (
     squared_rows,
 )
 
+AT_ONCE = 4096  # samples of a gradient that are read at a time: the second product finds them in the cache
+
 
 class Softmax(ShardModel):
     """g_i(y) = (1/N) sum of cross-entropies + (reg/2n) |y|^2; y is W [features, classes] then the biases, row by row.
@@ -82,11 +84,21 @@ class Softmax(ShardModel):
         return float(each.sum() if self.class_weight is None else self.class_weight[labels] @ each) / self._data.samples
 
     def gradient(self, node: int, y: Floats) -> Floats:
-        return self._gradient(node, self._scores(self._data.X[node], y), y)
-
-    def _gradient(self, node: int, miss: Floats, y: Floats) -> Floats:
-        """From the scores, which are overwritten by the predicted minus the true probabilities."""
         X, labels = self._data.X[node], self._answers[node]
+        if issparse(X) or len(labels) <= AT_ONCE:
+            return self._gradient(X, labels, self._scores(X, y), y)
+        W = y.reshape(self.features + 1, self.classes)
+        found: Floats = self._ridge(y).reshape(W.shape)
+        for first in range(0, len(labels), AT_ONCE):
+            part = X[first : first + AT_ONCE]
+            miss = self._missed(self._scores(part, y), labels[first : first + AT_ONCE])
+            miss /= self._data.samples
+            found[:-1] += (miss @ part).T
+            found[-1] += miss.sum(axis=1)
+        return found.ravel()
+
+    def _gradient(self, X: Features, labels: AnyArray, miss: Floats, y: Floats) -> Floats:
+        """From the scores, which are overwritten by the predicted minus the true probabilities."""
         self._missed(miss, labels)
         miss /= self._data.samples
         gradient = np.concatenate([(miss @ X).T.ravel(), miss.sum(axis=1)])
@@ -109,10 +121,10 @@ class Softmax(ShardModel):
     def total(self, y: Floats) -> tuple[float, Floats]:
         """Loss and gradient from the same scores."""
         loss, gradient = 0.5 * self.convexity * float(y @ y), np.zeros(self.size)
-        for node, (X, labels) in enumerate(zip(self._data.X, self._answers, strict=True)):
+        for X, labels in zip(self._data.X, self._answers, strict=True):
             scores = self._scores(X, y)
             loss += self._cross_entropy(scores, labels)
-            gradient += self._gradient(node, scores, y)
+            gradient += self._gradient(X, labels, scores, y)
         return loss, gradient
 
     def totals(self, Y: Floats) -> Floats:
