@@ -187,7 +187,7 @@ def test_divergence_is_named_with_exit_1(tmp_path):
 )
 def test_bad_input_is_one_line_exit_2_and_nothing_written(tmp_path, inside, arguments, words):
     """The line names the value and the way out; no traceback; no run folder."""
-    (tmp_path / "bad.csv").write_text("a,b,label\n1,2,0\n1,x,1\n")
+    (tmp_path / "bad.csv").write_text("a,b,label\n1,2,0\n1,x,1\n1,3,1\n")
     (tmp_path / "text.csv").write_text("a,label\n1,cat\n2,dog\n3,cat\n4,dog\n")
     (tmp_path / "bad.edges").write_text("0 1\n1 two\n")
     (tmp_path / "bad.yaml").write_text("rounds: 5\n  seed: : 3\n")
