@@ -154,6 +154,37 @@ def test_verify_passes_and_notices_another_schema(five, tmp_path):
         (made / "schema.json").write_text(schema)
 
 
+def test_verify_refuses_data_that_have_changed(tmp_path):
+    """A label of one row is another now: no certificate can be made anew, and the file is named."""
+    for number in range(2):
+        frame(60, number).to_csv(tmp_path / f"{number}.csv", index=False)
+    _, _, made = trained(tmp_path, "0.csv", "1.csv")
+    changed = (tmp_path / "1.csv").read_text().replace(",no\n", ",yes\n", 1)
+    (tmp_path / "1.csv").write_text(changed)
+    done = equipoise(tmp_path, "train", "verify", made)
+    assert done.returncode != 0
+    assert "1.csv" in done.stderr
+
+
+@pytest.mark.parametrize("part", [-0.1, 1, 1.5, "nan"])
+def test_parts_to_hold_out_are_from_0_to_below_1(tmp_path, part):
+    """Anything else is refused by its value, before a file is read."""
+    done = equipoise(tmp_path, "train", "0.csv", "1.csv", "--held-out", part)
+    assert done.returncode == 2
+    assert str(part) in done.stderr
+    assert "--held-out" in done.stderr
+
+
+def test_small_files_are_warned_of(tmp_path):
+    """The sums of a file with four rows to train on nearly tell what stands in them."""
+    frame(60, 0).to_csv(tmp_path / "large.csv", index=False)
+    frame(5, 1).to_csv(tmp_path / "small.csv", index=False)
+    done = equipoise(tmp_path, "train", "large.csv", "small.csv", "--rounds", 20)
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert any("small.csv" in line for line in warnings)
+    assert not any("large.csv" in line for line in warnings)
+
+
 @pytest.mark.parametrize("centres", [1, 2])
 def test_one_file_is_dealt_to_centres(tmp_path, centres):
     """--nodes says to how many; every row is trained on or held out once, and no value is hidden from its own file."""

@@ -82,6 +82,12 @@ def _above_zero(value: float | None, info: ValidationInfo) -> float | None:
     return value
 
 
+def _below_one(part: float) -> float:
+    if not 0 <= part < 1:
+        raise InputError(f"held_out must be a part from 0 to below 1, not {part:g}", code="held_out.range")
+    return part
+
+
 def _expanded(files: list[str]) -> list[str]:
     """Folders as the files in them; what cannot be read is told when the run is built."""
     from equipoise.data.table import found_files
@@ -132,7 +138,7 @@ class TrainSpec(Spec):
     numbers_only: bool = of_data(
         False, "Send no text: no names of columns, no values. Refuses columns and labels of text."
     )
-    held_out: float = of_data(
+    held_out: Annotated[float, AfterValidator(_below_one)] = of_data(
         0.2, "Part of the rows of each own file that no centre trains on, to score models.", "PART"
     )
     samples: SomeCount = of_data(None, "Use only so many training samples, drawn by class.")
