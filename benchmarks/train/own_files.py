@@ -31,6 +31,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,7 @@ def show(who: str, parts: Parts, rounds: str, gap: float, scores: tuple[float, f
 def ours(folder: Path, profile: bool) -> None:
     """What the command does; leaves the optimum for the others in the folder."""
     from equipoise.data.own_files import OwnFiles
-    from equipoise.train import book, rows as of_rows
+    from equipoise.train import book
     from equipoise.train.own_data import OwnData
 
     with tempfile.TemporaryDirectory() as small:
@@ -146,7 +147,7 @@ def ours(folder: Path, profile: bool) -> None:
     parts.watch(OwnFiles, "read", "reading")
     parts.watch(OwnFiles, "agreed", "agreeing on a schema")
     parts.watch(OwnData, "of", "schema against pooled rows")
-    parts.watch(of_rows, "rows_of", "encoding")
+    parts.watch(import_module("equipoise.train.build"), "rows_of", "encoding")
     parts.watch(book, "optimal_model", "centralised optimum")
     parts.watch(book.Book, "write", "history: gaps of all models")
     profiler = cProfile.Profile()
@@ -167,6 +168,8 @@ def ours(folder: Path, profile: bool) -> None:
     verdict = "certificate passed" if certificate.passed else f"certificate: {certificate!r}"
     scores = worst["balanced_accuracy"], worst["accuracy"]
     show("ours (worst centre)", parts, str(run.rounds), run.relative_gap, scores, verdict)
+    rows = run.history_rows()
+    print("    gap by round: " + ", ".join(f"{row['round']} {row['relative_gap']:.1e}" for row in rows), flush=True)
     (folder / "optimum.json").write_text(json.dumps([best.loss, best.loss_at_zero]))
     if profile:
         pstats.Stats(profiler).sort_stats("tottime").print_stats(30)

@@ -131,6 +131,7 @@ NUMBERS = st.one_of(
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=40), st.integers(1, 7))
 @example([("1", "-0 "), ("-0", "2")], 1)
+@example([("-0\t", "-0"), ("", "1e-0"), ("", ""), ("2", "")], 4)
 def test_numbers_are_those_of_float(tmp_path_factory, rows, chunk):
     """Whatever way they are written, and however the rows are cut into chunks: Python's float, to the bit."""
     path = tmp_path_factory.mktemp("numbers") / "a.csv"

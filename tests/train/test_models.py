@@ -67,6 +67,17 @@ def test_smoothness_bounds_every_curvature_found(name):
         assert L[i] <= 100 * steepest
 
 
+def test_many_samples_have_the_gradient_of_their_parts():
+    """9,000 samples of a node, more than are read at a time: the sum over nodes that hold 1,000 of them each."""
+    rng = np.random.default_rng(1)
+    X, labels = rng.normal(size=(9000, 5)), rng.integers(0, 3, 9000)
+    settings = {"classes": 3, "class_weight": [1.0, 2.0, 0.5]}
+    whole = Softmax([(X, labels)], **settings)
+    parts = Softmax([(X[a : a + 1000], labels[a : a + 1000]) for a in range(0, 9000, 1000)], **settings)
+    y = rng.normal(size=whole.size)
+    assert_allclose(whole.gradient(0, y), parts.gradients(np.tile(y, (9, 1))).sum(axis=0), rtol=1e-10, atol=1e-14)
+
+
 def test_softmax_optimum_is_scikit_learns():
     """Pooled optimum against LogisticRegression with the same ridge (C = 1/(N reg), biases by a column of ones)."""
     shards = class_shards()

@@ -341,26 +341,39 @@ class Cells:
         )
 
 
-def _as_json(cells: Iterable[str], count: int) -> NDArray[np.float64]:
-    """Nearly all numbers are JSON, and its reader is four times as fast as float() and as exact.
+def _as_json(joined: str, count: int) -> NDArray[np.float64]:
+    """Cells with commas between them, as floats.
 
-    What JSON has beside numbers is refused: quoted strings, true, false. So is -0, which JSON takes as a whole number.
+    Nearly all numbers are JSON, and its reader is four times as fast as float() and as exact.
+
+    What JSON has beside numbers is refused: quoted strings, true, false, line breaks. -0 would be a whole number, without
+    its sign.
     """
-    text = f"[{','.join(cells)}]"
-    if '"' in text or "u" in text or "s" in text or "-0," in text or "-0]" in text or "-0 " in text:
+    if any(mark in joined for mark in '"us\t\r\n'):
         raise ValueError
-    values = from_json(text)
+    text = f"{joined},"
+    if "-0," in text:
+        text = text.replace("-0,", "-0.0,")
+    if " " in text and "-0 " in text:
+        text = text.replace("-0 ", "-0.0 ")
+    values = from_json(f"[{text[:-1]}]")
     if len(values) != count:
         raise ValueError
     return np.fromiter(values, np.float64, count)
 
 
 def _plain(cells: Sequence[str]) -> NDArray[np.float64]:
-    return _as_json(cells, len(cells))
+    return _as_json(",".join(cells), len(cells))
+
+
+def _with_empty(cells: Sequence[str]) -> NDArray[np.float64]:
+    """Twice: of two empty cells beside each other, the first replacement ends where the second would begin."""
+    joined = f",{','.join(cells)},".replace(",,", ",NaN,").replace(",,", ",NaN,")
+    return _as_json(joined[1:-1], len(cells))
 
 
 def _with_missing(cells: Sequence[str]) -> NDArray[np.float64]:
-    return _as_json(_named(cells), len(cells))
+    return _as_json(",".join(_named(cells)), len(cells))
 
 
 def _by_float(cells: Sequence[str]) -> NDArray[np.float64]:
@@ -372,7 +385,8 @@ def _named(cells: Sequence[str]) -> Iterable[str]:
     return map(AS_NAN.get, cells, cells)
 
 
-WAYS = (_plain, _with_missing, _by_float)  # the fastest first; each reads what those before it read, and more
+# The fastest first; each reads what those before it read, and more.
+WAYS = (_plain, _with_empty, _with_missing, _by_float)
 
 
 def _counted(count: int, one: str, many: str, of: int | None = None) -> str:

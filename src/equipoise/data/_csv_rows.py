@@ -15,7 +15,7 @@ from equipoise.data.problems import FIRST, Report, at_lines
 
 SEPARATORS = {"\t": "tabs", ";": ";", ",": ","}  # those that seldom stand in a cell first
 SAMPLE = 50  # lines that are looked at to find the separator
-CHUNK = 1 << 15  # cells held as Python strings at a time: they stay in the cache of the processor
+CHUNK = 1 << 13  # cells held as Python strings at a time: they stay in the cache of the processor
 LEAST = 64  # rows at a time, of however many columns
 END = "\0end"  # read after the last line: if it is found inside a cell, the quotes of that cell were not closed
 
