@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache, cached_property
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +116,12 @@ class Files:
         self.hostile = "packets" in self.result  # faults, one-way links, or workers lost on the way: with ledgers
         self.spec = TrainSpec.from_yaml(folder / CONFIG)
         self.job = job = self.spec.build()
-        given = self.result.get("data", {}).get("digests")
-        if job.own is not None and given is not None and given != job.own.facts["digests"]:
-            what = f"the data files have changed since the run ({', '.join(job.own.facts['files'])})"
-            raise InputError(f"{folder}: {what}; bring back those it was made from", code="verify.data")
+        if job.own is not None:
+            given, own = self.result.get("data", {}).get("digests", []), job.own.facts
+            pairs = zip_longest(own["files"], own["digests"], given)
+            if changed := [str(file) for file, now, then in pairs if now != then]:
+                what = f"changed since the run: {', '.join(changed)}; bring back what it was made from"
+                raise InputError(f"{folder}: {what}", code="verify.data")
         self.network, self.model, self.method, self.n = job.network, job.problem.model, job.method, job.network.n
         self.target = self.spec.target or USUAL_TARGET
         self.noisy = self.spec.target is None and (job.batch is not None or self.spec.couple)
