@@ -273,7 +273,17 @@ def test_names_of_files_are_text() -> None:
         ({"data": "csv", "data_file": "my.csv"}, ("Simulation", "reads all of my.csv", "20 centres", STAYS)),
         (
             {"files": ["a.csv", "b.csv"]},
-            ("all 2 centres", "reads all 2 files", "one centre per file", "never rows", STAYS),
+            (
+                "all 2 centres",
+                "reads all 2 files, one for each centre",
+                "fingerprint of each file",
+                "never rows",
+                STAYS,
+            ),
+        ),
+        (
+            {"engine": "processes", "workers": 2, "files": ["a.csv", "b.csv"]},
+            ("2 workers, processes of this machine, play all 2 centres", "of the command reads all 2 files, one for"),
         ),
         ({"data": "csv", "files": ["in/a.csv"]}, ("reads all of a.csv and deals its rows", "all 20 centres", STAYS)),
         ({"network": "file"}, ("plays all centres.",)),

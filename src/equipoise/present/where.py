@@ -187,7 +187,7 @@ def _read(asked: Asked, begins: str) -> str:
         return f"{begins} no data: only CPU is shared."
     files = config.get("files") or []
     if len(files) > 1:
-        return f"{begins} all {len(files)} files and plays one centre per file."
+        return f"{begins} all {len(files)} files, one for each centre."
     if not config.get("couple") and config.get("data") == "csv":
         file = listed(asked.names("files", "data_file")[:1] or ["the file"])
         return f"{begins} all of {file} and deals its rows to the centres."
@@ -214,7 +214,10 @@ def _between(asked: Asked, leaves: str) -> str:
     """Who trains on files asks what leaves a centre, not only what leaves this machine."""
     if len(asked.config.get("files") or []) < 2:
         return leaves
-    between = "Between centres move counts, sums, names, prices and models, never rows (the run lists what left each)."
+    between = (
+        "Between centres move counts, sums, names, a fingerprint of each file, prices and models, never rows (the run "
+        "lists what left each)."
+    )
     return f"{between} {leaves}"
 
 
