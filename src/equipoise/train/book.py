@@ -328,13 +328,6 @@ class HostileBook(Book[HostileState]):
         trackers = np.vstack([np.where(known[:, None], learning.trackers, 0.0), state.tracker_in_flight()])
         return {"tracker": self.auditor.tracker_error(gradients, trackers)}
 
-    def _uncancelled(self, state: S, row: dict[str, float]) -> float:
-        """What is left of the gradients, as a part of the largest; 0 where even those were rounding."""
-        if "gradient" not in row or state.models is None:
-            return 0.0
-        rounding = GRADIENT_NOISE * len(state.models) * getattr(state.learning, "L", 0.0) * np.abs(state.models).max()
-        return row["gradient"] if self.auditor.worst.gradient > rounding else 0.0
-
     def _part(self, half: str, gap: float) -> float:
         return 0.0 if -ROUNDED * self.size[half] <= gap < 0 else super()._part(half, gap)
 
