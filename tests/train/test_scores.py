@@ -203,6 +203,28 @@ def test_held_out_rows_that_are_all_alike_show_nothing():
     assert numbers([2.0, 2.0], 1.0).check([np.array([2.0, 2.0])]).passed is None
 
 
+@pytest.mark.parametrize(("truth", "made"), [([0, 0, 1, 1], False), ([0] * 9 + [1], False), ([0] * 98 + [1] * 2, True)])
+def test_rows_that_nobody_could_pass_on_are_too_few(truth, made):
+    """By hand, for who is always right: 1/2 - 1/4 - 2 sqrt(1/4)/2 < 0 with two rows of each class, and with one row of a
+    class 1/2 - 1/2 < 0; with 98 and 2 rows, 1/2 - 1/4 - 2 sqrt(0.0196 (1/98 + 1/2))/2 = 0.15. The verification agrees."""
+    from equipoise.train.verify_anew import can_show
+
+    check = classes(truth).check([saying(truth)])
+    assert check.passed is (True if made else None)
+    assert check.limit == (pytest.approx(0.15) if made else None)
+    assert can_show(np.array(truth), None) is made
+
+
+def test_numbers_that_nobody_could_pass_on_are_too_few():
+    """One far value among four: its square error is nearly all of the mean's, and one row shows nothing. Without it, the
+    squares are all 1."""
+    from equipoise.train.verify_anew import can_show
+
+    far, near = np.array([0.0] * 3 + [100.0]), np.array([-1.0, 1.0] * 2)
+    assert numbers(far, 0.0).check([far]).passed is None and not can_show(far, 0.0)
+    assert numbers(near, 0.0).check([near]).passed and can_show(near, 0.0)
+
+
 def test_the_constant_answer_comes_from_the_rows_trained_on():
     """The most frequent class, or the mean, of what centres trained on, not of what was held out."""
     X = np.zeros((3, 1))

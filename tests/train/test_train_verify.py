@@ -376,3 +376,22 @@ def test_a_run_of_workers_is_verified_by_its_recorded_rounds(tmp_path):
     document = verify(folder)
     assert document.certificate.passed, document.certificate
     assert document.result["rounds_of_shares"] == document.result["rounds"] + 1
+
+
+def test_a_failed_baseline_cannot_be_left_out(tmp_path):
+    """Labels that no column tells: the check fails, and fails again where result.json leaves it out."""
+    rng = np.random.default_rng(0)
+    for name in "ab":
+        rows = (
+            f"{x:.3f},{label}\n" for x, label in zip(rng.normal(size=100), rng.choice(["no", "yes"], 100), strict=True)
+        )
+        (tmp_path / f"{name}.csv").write_text("x,answer\n" + "".join(rows))
+    folder = saved(tmp_path / "run", files=[str(tmp_path / "a.csv"), str(tmp_path / "b.csv")])
+    assert "baseline" in failed(folder)
+
+    def left_out(found):
+        checks = found["certificate"]["checks"]
+        found["certificate"]["checks"] = [check for check in checks if check["name"] != "baseline"]
+
+    edit_result(folder, left_out)
+    assert "baseline" in failed(folder)

@@ -82,6 +82,9 @@ class HeldOut:
         """Whether the worst of these models is better than the constant answer, by more than chance."""
         if len(np.unique(self.truth)) < 2:
             return Check.not_made(NAME, f"all {len(self.truth)} held-out rows have the same answer: hold out more rows")
+        if not self._limit(self.truth) > 0:
+            few = f"{len(self.truth)} held-out rows are too few: a model that is always right would not pass either"
+            return Check.not_made(NAME, f"{few}; hold out more rows")
         known = [self._error(each) for each in scores]
         value, limit = max(known, key=lambda pair: pair[0] - pair[1] if math.isfinite(pair[0]) else math.inf)
         what, always = ("balanced error", "the majority") if self.classes else ("mean square error", "the mean")
@@ -105,18 +108,23 @@ class HeldOut:
         if not np.isfinite(scores).all():
             return math.nan, math.nan
         if not self.classes:
-            miss, always = (scores - self.truth) ** 2, (self.constant - self.truth) ** 2
-            scale = float(always.mean())
-            return float(miss.mean()) / scale, 1.0 - CERTAIN * float((always - miss).std()) / math.sqrt(
-                len(miss)
-            ) / scale
+            always = (self.constant - self.truth) ** 2
+            return float(((scores - self.truth) ** 2).mean()) / float(always.mean()), self._limit(scores)
         said = self._labels(scores)
+        recalls = [float((said[self.truth == label] == label).mean()) for label in np.unique(self.truth)]
+        return 1.0 - float(np.mean(recalls)), self._limit(said)
+
+    def _limit(self, said: AnyArray) -> float:
+        """Below what the error of who gives these answers must be."""
+        if not self.classes:
+            miss, always = (said - self.truth) ** 2, (self.constant - self.truth) ** 2
+            spread = float((always - miss).std()) / math.sqrt(len(miss))
+            return 1.0 - CERTAIN * spread / float(always.mean())
         labels, counts = np.unique(self.truth, return_counts=True)
-        recalls = [float((said[self.truth == label] == label).mean()) for label in labels]
         rates = np.array([float((said == label).mean()) for label in labels])  # the recalls, were they chance
         spread = math.sqrt(float((rates * (1.0 - rates) / counts).sum())) / len(labels)
         lucky = 1.0 / float(counts.min()) / len(labels)  # one hit more among the rarest shows nothing
-        return 1.0 - float(np.mean(recalls)), 1.0 - 1.0 / len(labels) - CERTAIN * spread - lucky
+        return 1.0 - 1.0 / len(labels) - CERTAIN * spread - lucky
 
     def _regression(self, numbers: Floats) -> Row:
         miss = numbers - self.truth

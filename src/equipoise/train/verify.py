@@ -28,6 +28,7 @@ from equipoise.train.verify_anew import (
     LinkCount,
     Prices,
     apart,
+    can_show,
     part_of,
     price_spread,
     worst_beside_constant,
@@ -477,17 +478,20 @@ def _schema(run: Files) -> list[Check]:
 def _baseline(run: Files) -> list[Check]:
     """Whether the models know more of held-out rows than the most frequent class, or the mean."""
     held, model = run.job.held_out, run.model
-    if held is None or model is None or BASELINE not in run.claimed:
+    if held is None or model is None or (BASELINE not in run.claimed and run.job.own is None):
         return []
+    mean = None if held.classes else held.constant
     if len(np.unique(held.truth)) < 2:
         return [Check.not_made(BASELINE, "all held-out rows have the same answer")]
+    if not can_show(held.truth, mean):
+        return [Check.not_made(BASELINE, "too few held-out rows to tell a model that is always right")]
     there = run.result.get("present")
     models = run.models if there is None else run.models[there]
     what = "balanced error" if held.classes else "mean square error, as a part of that of always saying the mean,"
     meaning = f"{what} of the worst centre's model on the rows that {CONFIG} holds out; to be below the limit"
     if not np.isfinite(models).all():
         return [Check(BASELINE, None, None, False, meaning)]
-    value, limit = worst_beside_constant(model, models, held.X, held.truth, None if held.classes else held.constant)
+    value, limit = worst_beside_constant(model, models, held.X, held.truth, mean)
     return [Check(BASELINE, value, limit, value < limit, meaning)]
 
 

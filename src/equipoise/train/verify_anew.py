@@ -152,6 +152,17 @@ def worst_loss(model: Model, models: Floats) -> float:
         return float(np.max(model.totals(np.ascontiguousarray(models))))
 
 
+def can_show(truth: Floats, mean: float | None) -> bool:
+    """Whether a model that is always right would be told from the constant answer on these rows: see below."""
+    if mean is not None:
+        always = (truth - mean) ** 2
+        return bool(always.mean() > 2.0 * math.sqrt(always.var() / len(truth)))
+    counts = np.unique(truth, return_counts=True)[1]
+    parts = counts / counts.sum()
+    chance = float(((1.0 - parts) / counts.sum()).sum())  # of each class p (1 - p) / n, and n = p times all rows
+    return len(counts) - 1 > 2.0 * math.sqrt(chance) + 1.0 / float(counts.min())
+
+
 def worst_beside_constant(
     model: Model, models: Floats, X: Any, truth: Floats, mean: float | None
 ) -> tuple[float, float]:
