@@ -61,6 +61,16 @@ def warn_of_files(facts: Mapping[str, Any]) -> None:
             f"warning: {name} has so few rows that the sums it tells others nearly say what stands in them",
             file=sys.stderr,
         )
+    few: dict[str, list[str]] = {}
+    for name, column in facts["few"]:
+        few.setdefault(name, []).append(repr(column))
+    for name, columns in few.items():
+        more = f" and {len(columns) - 3} more" if len(columns) > 3 else ""
+        print(
+            f"warning: {name} has so few values in {', '.join(columns[:3])}{more} that the sums it tells others nearly say "
+            "what they are; leave them out with --drop",
+            file=sys.stderr,
+        )
     for name in facts["left_out"]:
         print(
             f"note: column {name!r} is left out: it is empty, or none of its values is frequent enough", file=sys.stderr

@@ -13,7 +13,8 @@ CLASSES, RECALLS, CENTRES = 6, 3, 12  # that are listed one by one
 RECALL = "recall of "
 LEFT_NOTE = (
     "Before the first round each centre told others names of columns and classes, values of text columns that enough of its "
-    "rows have, and sums; left.json has its own words. In the rounds, prices and models are sent, and never a row."
+    "rows have, counts, sums, and a fingerprint of its file; left.json has its own words. With numbers only, names of "
+    "columns are fingerprints too. In the rounds, prices and models are sent, and never a row."
 )
 SCORE_NOTE = "On rows that no centre trained on. Balanced accuracy is the mean recall over classes."
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from equipoise.certificate import Check
-from equipoise.data.agreement import MIN_COUNT
+from equipoise.data.agreement import MIN_COUNT, key_of
 from equipoise.data.own_files import Agreed
 from equipoise.data.pooled import apart
 from equipoise.data.schema import Schema
@@ -41,7 +41,7 @@ class OwnData:
                     "trained_on": len(files.train[centre]),
                     "held_out": len(files.held_out[centre]),
                     "column_names": 0 if files.terms.numbers_only else len(table.columns),
-                    "class_names": len(left.told["label"]) if schema.classes and not files.terms.numbers_only else 0,
+                    "class_names": len(left.told["label"]),  # also where the label is then found to be a quantity
                     "values_named": sum(len(named) for named, _, _ in texts),
                     "rows_unnamed": sum(other for _, other, _ in texts),
                     "sums": 2 * len(left.told["numbers"]),
@@ -61,6 +61,7 @@ class OwnData:
             "left_out": list(schema.left_out),
             "alike": _all_different(agreed),
             "small": _small(agreed),
+            "few": _few(agreed),
             "notes": [[str(path), note] for path, told in notes.items() for note in told],
             "unlike_pooled": apart(agreed),
             "bits": bits.total,
@@ -84,6 +85,17 @@ def _small(agreed: Agreed) -> list[str]:
     files = agreed.files
     pairs = [] if files.terms.shared else zip(files.tables, files.train, strict=True)
     return [table.path.name for table, rows in pairs if len(rows) < MIN_COUNT]
+
+
+def _few(agreed: Agreed) -> list[Plain]:
+    """File and column wherever so few numbers stand in the column that their sums tell nearly what they are."""
+    files = agreed.files
+    found: list[Plain] = []
+    for table, rows, left in zip(files.tables, files.train, agreed.left, strict=True):
+        for number in agreed.schema.numbers if len(rows) >= MIN_COUNT and not files.terms.shared else ():
+            count, *_ = left.told["numbers"][key_of(number.name, files.terms)]
+            found += [[table.path.name, number.name]] if 0 < count < MIN_COUNT else []
+    return found
 
 
 def _all_different(agreed: Agreed) -> list[str]:
