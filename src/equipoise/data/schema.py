@@ -129,12 +129,6 @@ class Schema:
         texts = [f"{c.name}={value}" for c in self.texts for value in (*c.categories, *[c.rest] * (c.other > 0))]
         return [*(c.name for c in self.numbers), *texts]
 
-    @property
-    def class_weights(self) -> Floats:
-        """Of each class, so that all weigh the same in sum and a row weighs 1 on average."""
-        counts = np.array(self.class_counts, dtype=np.float64)
-        return np.asarray(self.rows / (len(counts) * counts))
-
     # rows as a model sees them
 
     @property
