@@ -23,6 +23,7 @@ from equipoise.present.network import (
     words_on_marks,
 )
 from equipoise.present.text import NOTHING, count, number, outcome, percent, prefix, scaled
+from equipoise.present.train_advice import advice
 from equipoise.present.train_beside import beside_figures, beside_table
 from equipoise.present.train_data import left_table, recall_table, scores_table
 from equipoise.present.train_nodes import allocations, final_shares, node_accuracy, node_losses, rivals
@@ -67,6 +68,7 @@ def page(document: Document) -> Page:
     note = Text("Rounds count from 0; history row r is the state after r rounds.", soft=True)
     blocks: list[Block | None] = [
         Text(result["reason"], "The run diverged.", banner=True) if diverged else None,
+        None if diverged or not (words := advice(document)) else Text(words, "What to do:", banner=True),
         key_numbers(document, history),
         Text(f"{result['dynamics']['why']}.", "How it was played:") if "dynamics" in result else None,
         Section("What happened", [Bullets(happened), note]) if happened else None,

@@ -13,6 +13,7 @@ from equipoise.document import Document, Plain, Row
 from equipoise.present.network import events_of, hostile, present
 from equipoise.present.text import count
 from equipoise.present.train import columns, convex, headline, model_of, since
+from equipoise.present.train_advice import advice
 from equipoise.present.train_beside import beside_table
 from equipoise.present.train_data import data_lines, left_table, scores_table
 from equipoise.present.train_nodes import allocation_table, rivals_table
@@ -136,29 +137,6 @@ def _engine_lines(engine: Row) -> Iterator[Line]:
         cores = [[row[key] / row["wall_seconds"] for key in ("cpu_seconds", "asked_cpu_seconds")] for row in timed]
         each = ", ".join(f"{took:.2f} of {asked:.2f}" for took, asked in cores)
         yield "held", f"{engine['held']['limiter']}\ntook, of the cores each was given: {each}"
-
-
-def advice(document: Document) -> str:
-    """What a user can do about a failed certificate; empty where it passed."""
-    result, certificate = document.result, document.certificate
-    if certificate is None or certificate.passed:
-        return ""
-    if result["status"] == "diverged":
-        return "The run diverged: leave --step, --alpha and --cap at auto, or lower --rho."
-    if "baseline" in certificate and certificate["baseline"].passed is False:
-        return (
-            "The models know no more than the most frequent answer. If one class is rare, try --class-weight balanced; "
-            "otherwise the columns may say nothing about the label, or the ridge is too strong (--reg)."
-        )
-    if "box" in certificate and not certificate["box"].passed:
-        return "Shares left their boxes: a penalty cannot hold them; use --box price."
-    if result.get("trouble"):
-        return "The survivors cannot reach their optimum: see trouble above; heal the split, or widen --hi."
-    if "loss" in certificate and not certificate["loss"].passed:
-        return "The net did not learn enough: raise --rounds, or give another --alpha."
-    if result["status"] == "finished" and result["message"]["mode"] == "innovation":
-        return "The rounds ran out: raise --rounds, or ask for less with --target."
-    return "The gap does not close: these messages leave a residual; the default, --mode innovation, does not."
 
 
 # What theory says.

@@ -110,9 +110,9 @@ class Sent:
 
 
 def _flooding(network: Network, met: int) -> tuple[int, int]:
-    """The fewest and the most messages until all know the largest L, whoever has it."""
+    """The fewest and the most messages until all know the largest L, whoever has it: none where all have the same."""
     if not network.static:  # connected graphs: each round tells at least one more node
         return 0, (network.n - 1) * met
     links = 2 * network.topology(0).edges
     depth = int(shortest_path(abs(network.topology(0).laplacian()), unweighted=True, indices=0).max())
-    return -(-depth // 2) * links, min(2 * depth, network.n - 1) * links
+    return 0, min(2 * depth, network.n - 1) * links
