@@ -285,6 +285,7 @@ def test_names_of_columns_are_kept_and_asked_for():
         ("centres.shape", {}, {"centres": [1, 2]}),
         ("centres.empty", {}, {"centres": [None, *"abcdefghi"]}),
         ("centres.empty", {}, {"centres": [np.nan, *range(9)]}),
+        ("centres.empty", {}, {"centres": pd.array([pd.NA, *"abcdefghi"], dtype="string")}),
         ("data.one_class", {}, {"y": ["ill"] * 10}),
     ],
 )

@@ -421,13 +421,18 @@ def _named(centres: Any, count: int) -> tuple[Ints, AnyArray]:
         raise InputError(
             f"centres has shape {given.shape} but X has {count} rows: give one name for each row", code="centres.shape"
         )
-    if any(name is None or (isinstance(name, numbers.Real) and math.isnan(name)) for name in given.tolist()):
+    empty = (name is None or type(name).__name__ == "NAType" or _is_nan(name) for name in given.tolist())
+    if any(empty):  # NAType: of pandas, which need not be there
         raise InputError("centres has an empty value: every row needs a centre", code="centres.empty")
     try:
         names, place = np.unique(given, return_inverse=True)
     except TypeError:
         raise InputError("centres mixes text and numbers: give names of one kind", code="centres.mixed") from None
     return place, names
+
+
+def _is_nan(name: Any) -> bool:
+    return isinstance(name, numbers.Real) and math.isnan(name)
 
 
 def _network(name: Any, n: int, seed: int) -> Network:
