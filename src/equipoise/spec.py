@@ -6,6 +6,7 @@ wrote it; a file without one is of 0.1.0.
 
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -101,7 +102,7 @@ def known_names(known: Mapping[str, Sequence[str]]) -> Any:
 
 
 def _absolute(value: str | None) -> str | None:
-    return None if value is None else str(Path(value).absolute())
+    return None if value is None else os.path.abspath(value)
 
 
 Whole = Annotated[str, AfterValidator(_absolute)]  # an absolute path

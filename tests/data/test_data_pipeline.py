@@ -138,7 +138,7 @@ def test_attributes_are_those_that_were_agreed(schema_of):
     assert scaler.mean_.tolist() == [c.mean for c in schema.numbers]
     assert scaler.scale_.tolist() == [c.scale for c in schema.numbers]
     assert scaler.n_samples_seen_ == schema.rows
-    encoder = parts["text"].steps[1][1]
+    encoder = parts["text"].named_steps["onehotencoder"]
     named = [
         {*values} - {*(rare if rare is not None else [])}
         for values, rare in zip(encoder.categories_, encoder.infrequent_categories_, strict=True)
@@ -173,3 +173,23 @@ def test_scikit_learn_fitted_on_pooled_rows_gives_nearly_the_same(schema_of, new
     )
     theirs.fit(pd.concat([first, second]))
     np.testing.assert_allclose(dense(schema.encode(table)), theirs.transform(rows), rtol=1e-12, atol=1e-12)
+
+
+def test_text_of_digits_may_come_as_numbers(tmp_path):
+    """Postcodes that pandas reads as whole numbers, or as floats beside an empty cell, are what the files have."""
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        made = pd.DataFrame({"code": rng.choice(["10115", "50667", "80331"], 100), "x": rng.random(100)})
+        made["answer"] = rng.choice(["no", "yes"], 100)
+        made.to_csv(tmp_path / f"{name}.csv", index=False)
+    own = OwnFiles.read([tmp_path / "a.csv", tmp_path / "b.csv"], label="answer", text=["code"])
+    schema = own.agreed(tree(Network.path(2)), InMemoryDelivery()).schema
+    columns = to_columns(schema)
+    expected = dense(schema.encode(own.tables[0]))
+    whole = pd.read_csv(tmp_path / "a.csv")
+    assert whole["code"].dtype == np.int64
+    for kind in (np.int64, np.float64, "str", object):
+        assert np.array_equal(dense(columns.transform(whole.astype({"code": kind}))), expected)
+    whole["code"] = whole["code"].astype(float)
+    whole.loc[0, "code"] = np.nan
+    assert np.array_equal(dense(columns.transform(whole))[1:], expected[1:])

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from equipoise.spec import Spec
 
 LINE_SECONDS = 10.0
+FEW_ROWS, MANY_ROWS = 3, 100  # of a class, and of all
 COMPILING_SECONDS = 1.0  # of compiling, after which it is told
 TONES: Mapping[str, Tone] = {
     "admitted": "good",
@@ -71,6 +72,8 @@ def warn_of_files(facts: Mapping[str, Any]) -> None:
             "what they are; leave them out with --drop",
             file=sys.stderr,
         )
+    for words in _alike_classes(facts["classes"]):
+        print(f"warning: {words}: is one of them a typing mistake?", file=sys.stderr)
     for name in facts["left_out"]:
         print(
             f"note: column {name!r} is left out: it is empty, or none of its values is frequent enough", file=sys.stderr
@@ -82,6 +85,20 @@ def warn_of_files(facts: Mapping[str, Any]) -> None:
                 f"--drop {name}",
                 file=sys.stderr,
             )
+
+
+def _alike_classes(classes: Mapping[str, int]) -> Iterator[str]:
+    """Classes that differ in case or spaces only, and those with hardly a row among many."""
+    by_letters: dict[str, list[str]] = {}
+    for name in classes:
+        by_letters.setdefault("".join(name.casefold().split()), []).append(repr(name))
+    yield from (
+        f"classes {', '.join(names)} differ in case or spaces only" for names in by_letters.values() if names[1:]
+    )
+    if sum(classes.values()) >= MANY_ROWS:
+        for name, rows in classes.items():
+            if rows < FEW_ROWS:
+                yield f"class {name!r} has {rows} row{'s' * (rows != 1)} to train on"
 
 
 @contextmanager

@@ -42,6 +42,7 @@ def predict(
 
     if out is not None and out.exists() and file.exists() and out.samefile(file):
         raise InputError(f"--out {out} is the file that is read; name another file", code="file.twice")
+    _refuse_other_folders(run, file)
     found = Trained.load(load(run), centre).predict(file)
     say_where("train predict", {"data_file": str(file)}, json=True)  # standard output is for the answers alone
     names, columns = list(found.columns), found.columns.values()
@@ -59,3 +60,17 @@ def predict(
     told = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
     where = "" if out is None else f"{out}: "
     print(f"{where}{len(rows):,} row{'s' * (len(rows) != 1)}" + (f": {told}" if told else ""), file=sys.stderr)
+
+
+def _refuse_other_folders(run: Path, file: Path) -> None:
+    """What is easily mistaken for a run: the folder of all runs, or the file of new rows."""
+    if not run.is_dir() and file.is_dir():
+        raise InputError(
+            f"{file} is a folder; the run comes first: equipoise predict {file} {run}", code="predict.order"
+        )
+    from equipoise.document import RESULT
+
+    inside = sorted(path.parent for path in run.glob(f"*/{RESULT}"))
+    if inside and not (run / RESULT).exists():
+        latest = max(inside, key=lambda folder: folder.stat().st_mtime)
+        raise InputError(f"{run} is no run but holds {len(inside)}; name one, such as the latest: {latest}", code="predict.run")

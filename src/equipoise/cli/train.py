@@ -82,6 +82,7 @@ def run(
     """One run (the default: the word may be left out): on a built-in data set, or on your own files."""
     if files:
         chosen["files"] = files
+        _note_skipped(files)
     if budget_at:
         chosen["budgets"] = _budgets(budget_at)
     if resume is not None:
@@ -188,6 +189,21 @@ def _run(spec: TrainSpec, out: Path, resume: Path | None, *, quiet: bool, old: b
     if old and "auto" in (spec.cpu, spec.learning) and (words := _words_on_first(document.result["dynamics"])):
         print(f"note: {words}", file=sys.stderr)
     tell(document, quiet, *terminal_parts(document), last=folder / "report.html")
+
+
+def _note_skipped(files: list[str]) -> None:
+    """What of a folder is not read."""
+    from equipoise.data.table import SUFFIXES
+
+    for folder in [Path(name) for name in files if Path(name).is_dir()]:
+        others = [path for path in folder.iterdir() if path.suffix.lower() not in SUFFIXES or path.is_dir()]
+        names = sorted(f"{path.name}/" if path.is_dir() else path.name for path in others if path.name[0] != ".")
+        if names:
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            print(
+                f"note: {folder}: {', '.join(names[:5])}{more} not read; tables end in {', '.join(SUFFIXES)}",
+                file=sys.stderr,
+            )
 
 
 def _words_on_first(dynamics: dict[str, Plain]) -> str:

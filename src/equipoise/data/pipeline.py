@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.data.schema import Schema
+from equipoise.data.schema import Schema, TextColumn
 from equipoise.errors import InputError
 
 
@@ -20,13 +20,12 @@ def to_columns(schema: Schema) -> Any:
         import pandas
     except ImportError:
         raise InputError(
-            "a pipeline finds its columns by name, which needs pandas: pip install 'equipoise[data]'",
-            code="library.missing",
+            "a pipeline finds its columns by name, which needs pandas: pip install pandas", code="library.missing"
         ) from None
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
     parts, numbers, texts = [], [c.name for c in schema.numbers], [c.name for c in schema.texts]
     if numbers:
@@ -36,7 +35,13 @@ def to_columns(schema: Schema) -> Any:
         encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=max(schema.min_count, 2))
         # pandas.NA stands for all that pandas takes as missing; nan would let None pass as a value.
         imputer = SimpleImputer(missing_values=pandas.NA, strategy="most_frequent")
-        parts.append(("text", make_pipeline(imputer, encoder), texts))
+        # A frame may hold text of digits, such as postcodes, as numbers: 10115, or 10115.0 beside an empty cell.
+        whole = FunctionTransformer(pandas.DataFrame.convert_dtypes, feature_names_out="one-to-one")
+        written = FunctionTransformer(
+            pandas.DataFrame.astype, kw_args={"dtype": "string"}, feature_names_out="one-to-one"
+        )
+        steps = [whole, written] if any(_digits(column) for column in schema.texts) else []
+        parts.append(("text", make_pipeline(*steps, imputer, encoder), texts))
     made = ColumnTransformer(parts)
     made.fit(pandas.DataFrame(_small(schema)))
     if numbers:
@@ -47,11 +52,15 @@ def to_columns(schema: Schema) -> Any:
         scaler.scale_ = np.array([c.scale for c in schema.numbers])
         scaler.n_samples_seen_ = np.int64(schema.rows)
     if texts:
-        made.named_transformers_["text"].steps[0][1].statistics_ = np.array(
-            [c.fill for c in schema.texts], dtype=object
-        )
+        filler = made.named_transformers_["text"].named_steps["simpleimputer"]
+        filler.statistics_ = np.array([c.fill for c in schema.texts], dtype=object)
     made.sparse_output_ = sparse(schema)
     return made
+
+
+def _digits(column: TextColumn) -> bool:
+    """Whether some value is written as a whole number is."""
+    return any(value.lstrip("+-").isdigit() for value in column.counts)
 
 
 def _small(schema: Schema) -> dict[str, Any]:
