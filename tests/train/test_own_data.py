@@ -8,6 +8,7 @@ import pytest
 
 from equipoise.cli.output import warn_of_files
 from equipoise.train import TrainSpec
+from refusals import refused
 
 
 def own(folder, **settings):
@@ -45,3 +46,19 @@ def test_a_column_with_few_values_in_one_file_is_warned_of(tmp_path, numbers_onl
     with contextlib.redirect_stderr(io.StringIO()) as said:
         warn_of_files(found.facts)
     assert "few.csv" in said.getvalue() and "'load'" in said.getvalue()
+
+
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_class_names_of_many_digits_are_refused_unless_they_are_text(tmp_path, task):
+    """12345678901234567890 and ...891 are the same float, and would be one class. A number to predict may be as large."""
+    labels = (
+        [12345678901234567890, 12345678901234567891] if task == "classes" else [10**20 + 10**18 * k for k in range(30)]
+    )
+    rows = "".join(f"{k}.5,{labels[k % len(labels)]}\n" for k in range(60))
+    (tmp_path / "a.csv").write_text("x,account\n" + rows)
+    if task == "number":
+        assert not own(tmp_path, nodes=1).schema.classes
+        return
+    with refused("table.label", "account"):
+        own(tmp_path, nodes=1)
+    assert own(tmp_path, nodes=1, text=["account"]).schema.classes == tuple(map(str, labels))

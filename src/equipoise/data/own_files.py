@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.sparse import vstack
@@ -33,6 +33,7 @@ from equipoise.errors import InputError
 from equipoise.kernels import Ints
 
 HELD_OUT = 0.2  # of the rows of each file
+EXACT = 2.0**53  # below it every whole number is a float of its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,18 +228,20 @@ def _problem(table: Table, names: Mapping[str, str], key: str, what: str, code: 
     return Problem(table.path, line, what, code)
 
 
-def _labels(tables: Any, terms: Terms) -> list[Problem]:
-    """Files without the label column, where it was not named: others have it as their last one."""
-    return [
-        Problem(
-            table.path,
-            1,
-            f"no column {terms.label!r}, the label of the first file; name another with --label",
-            "table.label",
-        )
-        for table in tables
-        if terms.label not in table.columns
-    ]
+def _labels(tables: Iterable[Table], terms: Terms) -> list[Problem]:
+    """Files without the label column, where it was not named (others have it as their last one), and classes that are whole
+    numbers of so many digits that a float may stand for two of them."""
+    found = []
+    for table in tables:
+        label = table.columns.get(terms.label)
+        if label is None:
+            what = f"no column {terms.label!r}, the label of the first file; name another with --label"
+            found.append(Problem(table.path, 1, what, "table.label"))
+        elif label.kind == "number" and holds_classes(label, terms.task) and np.abs(label.values).max() >= EXACT:
+            what = f"column {terms.label!r}: classes are numbers of 16 digits or more, which floats do not tell apart"
+            what += f"; take them as text with --text {shlex.quote(terms.label)}"
+            found.append(Problem(table.path, label.first, what, "table.label"))
+    return found
 
 
 def _parts(table: Table, terms: Terms, held_out: float, part: float | None, seed: int) -> tuple[Ints, Ints]:
