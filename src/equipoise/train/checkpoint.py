@@ -56,6 +56,7 @@ def load_checkpoint(path: str | Path, fingerprint: str) -> dict[str, AnyArray]:
     theirs = str(memory.pop("__fingerprint"))
     if theirs != fingerprint:
         raise InputError(
-            f"{path} belongs to another run ({theirs}; this one is {fingerprint})", code="checkpoint.other"
+            f"{path} belongs to another run, or its data has changed ({theirs}; this one is {fingerprint})",
+            code="checkpoint.other",
         )
     return memory
