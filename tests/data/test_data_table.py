@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings, strategies as st
 from numpy.testing import assert_array_equal
+from pandas._libs.parsers import STR_NA_VALUES
 
 from equipoise.data import _csv_rows
 from equipoise.data.problems import Problem, Problems
@@ -174,7 +175,7 @@ def test_text_and_its_lines_come_back(tmp_path_factory, rows, chunk):
         patch.setattr(_csv_rows, "CHUNK", 1)
         patch.setattr(_csv_rows, "LEAST", chunk)
         table = one(path, text=["a", "b"])
-    missing = ("", "NA", "NULL", "nan", "None", "null", "NaN", "#NA")
+    missing = {"", *STR_NA_VALUES}
     for place, name in enumerate("ab"):
         assert cells(table.columns[name]) == [None if row[place] in missing else row[place] for row in rows]
         assert [*table.columns[name].levels] == sorted({row[place] for row in rows} - {*missing})

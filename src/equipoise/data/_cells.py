@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,50 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import from_json
 
+from equipoise.data._written import MISSING, in_disguise, is_date, is_number, number, with_thousands
 from equipoise.data.problems import FIRST, Report, at_lines, cut
 
 Kind = Literal["number", "text", "empty"]
 
-# What pandas.read_csv takes as missing.
-MISSING = frozenset(
-    (
-        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
-        *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
-    )
-)
 AS_NAN = dict.fromkeys(MISSING, "NaN")
 TRUTH = {"true": 1.0, "false": 0.0}
 DATES = 0.9  # from this share of its values on, a column is one of dates
+DISGUISED = 0.9  # from this share of its values on, a column of text is one of numbers written for people
+PLAIN = "write plain numbers such as 1234.56"
 HEAD = 1000  # a value twice among so many: no id, and no need to look at the rest
-
-_DAY, _MONTH = "(?:0?[1-9]|[12][0-9]|3[01])", "(?:0?[1-9]|1[0-2])"
-_DATE = re.compile(
-    rf"(?:[12]\d{{3}}([-/.]){_MONTH}\1{_DAY}"  # 2024-01-31
-    rf"|{_DAY}([-/.]){_DAY}\2[12]\d{{3}}"  # 31.01.2024, 1/31/2024
-    rf"|{_DAY}/{_DAY}/\d\d)"  # 1/31/24
-    r"(?:(?:T|\s+)\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?:\s?[AaPp][Mm])?\s?(?:Z|UTC|[+-]\d\d(?::?\d\d)?)?)?"
-)
-_COMMA = re.compile(r"[+-]?(?:\d+,\d*|,\d+)(?:[eE][+-]?\d+)?")
-
-
-def number(cell: str, commas: bool = False) -> float | None:
-    """A stripped cell as a float; None if it is not one (Python's own 1_000 is not)."""
-    if commas and _COMMA.fullmatch(cell):
-        cell = cell.replace(",", ".")
-    try:
-        return None if "_" in cell else float(cell)
-    except ValueError:
-        return None
-
-
-def _is_number(cell: str, commas: bool) -> bool:
-    value = number(cell, commas)
-    return value is not None and value == value  # Nan is a name
-
-
-def is_date(cell: str) -> bool:
-    """Whether a stripped cell is written as a date, with or without a time."""
-    return _DATE.fullmatch(cell) is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +70,9 @@ class Seen:
     rows: list[int] = field(default_factory=list)
     cell: str = ""
 
+    def __bool__(self) -> bool:
+        return self.count > 0
+
     def add(self, row: int, cell: str) -> None:
         """Met once more."""
         self.cell = cell if self.count == 0 else self.cell
@@ -139,6 +108,8 @@ class Cells:
         self.text = Seen()  # cells that are text, among numbers
         self.comma = Seen()  # first numbers with a decimal comma, and with a point
         self.point = Seen()
+        # Numbers such as 3.036; None once a point is sure to be decimal.
+        self.thousands: Seen | None = Seen() if commas else None
         self.way = 0  # of WAYS, that by which the last cells were read
 
     @property
@@ -178,14 +149,14 @@ class Cells:
         written = cells
         if self.commas or self.underscores:
             joined = "\n".join(cells)
-            if "_" in joined:
-                return self._one_by_one(written)
             if self.commas:
                 self._note_points(cells, joined)
-                if "," in joined:
-                    cells = joined.replace(",", ".").split("\n")
-                    if len(cells) != len(written):
-                        return self._one_by_one(written)
+            if "_" in joined:
+                return self._one_by_one(written)
+            if self.commas and "," in joined:
+                cells = joined.replace(",", ".").split("\n")
+                if len(cells) != len(written):
+                    return self._one_by_one(written)
         for way in range(self.way, len(WAYS)):
             self.way = way
             try:
@@ -213,6 +184,29 @@ class Cells:
                     if mark in cell and number(cell.strip(), commas=True) is not None:
                         seen.add(self.rows + row, cell.strip())
                         break
+        if self.thousands is not None and "." in joined:
+            self._note_thousands(self.thousands, cells)
+
+    def _note_thousands(self, seen: Seen, cells: Sequence[str]) -> None:
+        """Points before three digits, as long as there are no others."""
+        for row, written in enumerate(cells):
+            if "." in written and number(cell := written.strip(), commas=True) is not None:
+                if not with_thousands(cell):
+                    self.thousands = None
+                    break
+                seen.add(self.rows + row, cell)
+
+    def refuse_thousands(self, line: Callable[[int], int], report: Report) -> None:
+        """Refuse the column: other numbers of this file have decimal commas, so that its points separate thousands."""
+        assert self.thousands is not None
+        first, seen = line(self.thousands.rows[0]), self.thousands
+        report.add(
+            "table.thousands",
+            first,
+            f"column {self.name!r}: {_counted(seen.count, 'number has', 'numbers have')} a point before three digits (first"
+            f" {cut(seen.cell)} in line {first}), and this file has decimal commas; write"
+            f" {seen.cell.replace('.', '')} without the point",
+        )
 
     def column(self, line: Callable[[int], int], report: Report, *, text: bool, wanted: str | None) -> Column | None:
         """The column, when all its rows are in; None and a problem in the report if it cannot be one.
@@ -309,7 +303,13 @@ class Cells:
         if wanted is None and counts[dates].sum() >= DATES * present:
             self.dates(where(dates), line, report)
             return False
-        words = [cell not in MISSING and not _is_number(cell, self.commas) for cell in cells]
+        words = [cell not in MISSING and not is_number(cell, self.commas) for cell in cells]
+        if wanted is None and any(word and in_disguise(cell) for word, cell in zip(words[:HEAD], cells, strict=False)):
+            disguised = [word and in_disguise(cell) for word, cell in zip(words, cells, strict=True)]
+            like = present - counts[words].sum() + counts[disguised].sum()
+            if 2 * counts[words].sum() >= present and like >= DISGUISED * present:
+                self._in_disguise(where(disguised), line, report)
+                return False
         if wanted == "number" or 2 * counts[words].sum() < present:
             if any(words):
                 self._text_among_numbers(where(words), present, line, report, wanted)
@@ -327,17 +327,29 @@ class Cells:
             f" a number such as days since the first, or take it as text with --text {name}",
         )
 
+    def _in_disguise(self, seen: Seen, line: Callable[[int], int], report: Report) -> None:
+        """Refuse the column as one of numbers that are written for people."""
+        lines, name = [line(row) for row in seen.rows], shlex.quote(self.name)
+        report.add(
+            "table.numberlike",
+            lines[0],
+            f"column {self.name!r}: {_counted(seen.count, 'value looks', 'values look')} like numbers written for people"
+            f" (first {cut(seen.cell)}; {at_lines(lines, seen.count)}); {PLAIN}, or take it as text with --text {name},"
+            f" or leave it out with --drop {name}",
+        )
+
     def _text_among_numbers(
         self, seen: Seen, present: int, line: Callable[[int], int], report: Report, wanted: str | None
     ) -> None:
         lines = [line(row) for row in seen.rows]
         way_out = "" if wanted else f", or take the column as text with --text {shlex.quote(self.name)}"
+        way = PLAIN if in_disguise(seen.cell) else "correct the cells"
         found = _counted(seen.count, "value is", "values are", present)
         report.add(
             "table.text",
             lines[0],
             f"column {self.name!r}: {found} text {'where numbers are needed' if wanted else 'among numbers'}"
-            f" (first {cut(seen.cell)}; {at_lines(lines, seen.count)}); correct the cells, or empty them{way_out}",
+            f" (first {cut(seen.cell)}; {at_lines(lines, seen.count)}); {way}, or empty them{way_out}",
         )
 
 

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
-from equipoise.data._cells import MISSING, Cells, number
+from equipoise.data._cells import Cells
+from equipoise.data._written import MISSING, has_decimal_comma, number
 from equipoise.data.problems import FIRST, Report, at_lines
 
 SEPARATORS = {"\t": "tabs", ";": ";", ",": ","}  # those that seldom stand in a cell first
@@ -70,6 +71,7 @@ class CsvRows:
         self.lines = Lines()
         self.rows = 0
         self.first_line = next(self._chunks(1))[1][0]
+        self.decimal_commas = self.separator != "," and any(has_decimal_comma(cell) for row in first for cell in row)
         if self.separator != ",":
             self.notes.append(f"fields are separated by {SEPARATORS[self.separator]}")
 

@@ -22,6 +22,7 @@ class ParquetRows:
 
     header = True
     first_line = None
+    decimal_commas = False
 
     def __init__(self, path: Path, report: Report) -> None:
         self.path, self.report, self.notes = path, report, list[str]()

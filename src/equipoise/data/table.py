@@ -271,17 +271,28 @@ def _filled(rows: CsvRows | ParquetRows, places: dict[int, str], report: Report,
     again = {place: rows.cells(places[place], coded=True) for place, column in cells.items() if column.doubtful}
     if again:
         rows.pour(again)
-    columns = {}
-    commas = []
+    columns, commas, thousands = {}, list[str](), list[str]()
+    decimal_commas = rows.decimal_commas or any(column.comma.count for column in cells.values())
     for place, name in places.items():
         column = _judged(again.get(place, cells[place]), dates, place, rows, report, wish)
+        if column is not None and column.kind == "number" and place not in again:
+            if cells[place].comma.count:
+                commas.append(name)
+            elif cells[place].thousands and decimal_commas:
+                cells[place].refuse_thousands(rows.lines, report)
+                column = None
+            elif cells[place].thousands:
+                thousands.append(name)
         if column is not None:
             columns[name] = column
-            if column.kind == "number" and cells[place].comma.count:
-                commas.append(name)
         cells[place] = Cells(name)  # its memory is the column's now
     if commas:
         rows.notes.append(f"decimal commas were read as points in: {', '.join(commas)}")
+    if thousands:
+        rows.notes.append(
+            f"in {', '.join(map(repr, thousands))} a point stands before three digits in every number that has one: read"
+            " as a decimal point; if it separates thousands, take it out"
+        )
     return _in_one_piece(columns)
 
 
