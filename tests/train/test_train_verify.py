@@ -395,3 +395,18 @@ def test_a_failed_baseline_cannot_be_left_out(tmp_path):
 
     edit_result(folder, left_out)
     assert "baseline" in failed(folder)
+
+
+def test_scores_that_were_edited_are_found(tmp_path):
+    """The table that users read: accuracy of the worst centre, raised."""
+    run = (
+        TrainSpec(data="digits", nodes=4, switching=0, network="ring", samples=300, rounds=400, target=1e-3)
+        .build()
+        .run()
+    )
+    folder = run.save(tmp_path / "run", report=False)
+    assert verify(folder).certificate["files"].passed
+    content = json.loads((folder / "result.json").read_text())
+    content["result"]["scores"][2]["accuracy"] += 0.05
+    (folder / "result.json").write_text(json.dumps(content))
+    assert verify(folder).certificate["files"].passed is False

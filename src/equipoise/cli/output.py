@@ -95,10 +95,10 @@ def _alike_classes(classes: Mapping[str, int]) -> Iterator[str]:
     yield from (
         f"classes {', '.join(names)} differ in case or spaces only" for names in by_letters.values() if names[1:]
     )
-    if sum(classes.values()) >= MANY_ROWS:
-        for name, rows in classes.items():
-            if rows < FEW_ROWS:
-                yield f"class {name!r} has {rows} row{'s' * (rows != 1)} to train on"
+    least = FEW_ROWS if sum(classes.values()) >= MANY_ROWS else 1
+    for name, rows in classes.items():
+        if rows < least:
+            yield f"class {name!r} has {rows} row{'s' * (rows != 1)} to train on"
 
 
 @contextmanager

@@ -73,4 +73,5 @@ def _refuse_other_folders(run: Path, file: Path) -> None:
     inside = sorted(path.parent for path in run.glob(f"*/{RESULT}"))
     if inside and not (run / RESULT).exists():
         latest = max(inside, key=lambda folder: folder.stat().st_mtime)
-        raise InputError(f"{run} is no run but holds {len(inside)}; name one, such as the latest: {latest}", code="predict.run")
+        what = f"{run} is no run but holds {len(inside)}; name one, such as the latest: {latest}"
+        raise InputError(what, code="predict.run")

@@ -45,6 +45,12 @@ FIRST = {"cpu": "markets", "learning": "averages"}  # what version 0.1.0 played 
 COMPILING = 25.0  # seconds of one core for the kernels of the default run, measured with an empty cache
 
 
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(help="Own files (CSV, parquet) or folders of them: one centre for each file.", metavar="[FILES]"),
+]
+
+
 @app.callback()
 def train() -> None:
     """Centres train one model together and negotiate a CPU budget, over quantised messages.
@@ -65,12 +71,7 @@ def train() -> None:
 @with_options(TrainSpec)
 def run(
     chosen: dict[str, object],
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Own files (CSV, parquet) or folders of them: one centre for each file.", metavar="[FILES]"
-        ),
-    ] = None,
+    files: Files = None,
     config: File = None,
     budget_at: Annotated[
         list[str] | None, typer.Option(help="Change the budget before a round; repeatable.", metavar="ROUND:CPUS")
@@ -98,6 +99,7 @@ def run(
 @with_options(TrainSpec)
 def analyse(
     chosen: dict[str, object],
+    files: Files = None,
     config: File = None,
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Also the eigenvalues over alpha, to past where they cross.")
@@ -105,6 +107,7 @@ def analyse(
     json: Json = False,
 ) -> None:
     """What theory says of a run before it is made: spectra, limits, chosen steps, bits and predicted rounds."""
+    chosen |= {"files": files} if files else {}
     spec = TrainSpec.read(config, chosen)
     with warnings_as_lines():
         found = spec.analyse(sweep=sweep)

@@ -297,6 +297,10 @@ def _coupled_job(spec: TrainSpec) -> TrainJob:
 
 def studied(spec: TrainSpec) -> str:
     """The model that --couple studies; a setting that the study draws itself is refused."""
+    if spec.files:
+        raise InputError(
+            "--couple draws its own centres and trains on digits: leave out the files", code="option.unused"
+        )
     plain = TrainSpec(couple=True, model=spec.model)
     for name in TrainSpec.model_fields:
         if name not in (*OF_COUPLE, *PLACES) and getattr(spec, name) != getattr(plain, name):

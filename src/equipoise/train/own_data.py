@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from equipoise.certificate import Check
 from equipoise.data.agreement import MIN_COUNT, key_of
@@ -11,7 +12,9 @@ from equipoise.data.own_files import Agreed
 from equipoise.data.pooled import apart
 from equipoise.data.schema import Schema
 from equipoise.document import Plain, Row
-from equipoise.train.exchange import LinkBits
+
+if TYPE_CHECKING:
+    from equipoise.train.exchange import LinkBits
 
 MEANING = "columns and classes whose agreed counts, means or deviations are not those of all rows pooled, by NumPy"
 SCHEMA, LEFT = "schema.json", "left.json"

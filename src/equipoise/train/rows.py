@@ -123,8 +123,15 @@ def _model_for(spec: TrainSpec, classes: int) -> str:
     if task == "numbers" and classes:
         raise InputError(f"{name} needs a number to predict; {spec.data} has classes: use softmax")
     if task == "classes" and not classes:
-        raise InputError(f"{name} needs classes; {spec.data} has a number to predict: use least_squares")
+        raise InputError(
+            f"{name} needs classes; {spec.data} has a number to predict: use least_squares{_as_classes(spec)}"
+        )
     return name
+
+
+def _as_classes(spec: TrainSpec) -> str:
+    """How many different numbers can still be classes, in own files."""
+    return f", or --text {spec.label or 'LABEL'} if its numbers are names" if spec.data == "csv" else ""
 
 
 def _labelled(name: str, answers: Any) -> AnyArray:

@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.certificate import Certificate, Check
-from equipoise.document import ARRAYS, CONFIG, Document, plain, read
+from equipoise.document import ARRAYS, CONFIG, Document, Row, plain, read
 from equipoise.errors import InputError
 from equipoise.kernels import Floats
 from equipoise.train.costs import Quadratic
 from equipoise.train.costs._base import Cost, box, curvature
+from equipoise.train.prediction import scores_of
 from equipoise.train.spec import TrainSpec
 from equipoise.train.verify_anew import (
     Least,
@@ -147,6 +148,20 @@ class Files:
         texts = own.texts()
         told = self.result.get("data") == plain(own.facts) and self.result.get("left") == plain(own.left)
         return told and all(self.document.files.get(name) == text for name, text in texts.items())
+
+    @property
+    def same_scores(self) -> bool:
+        """Whether the table of scores is that of these models, on the rows that the settings hold out."""
+        held, model, told = self.job.held_out, self.model, self.result.get("scores")
+        if held is None or model is None or told is None:
+            return told is None
+        there = self.result.get("present", range(self.n))
+        scores = [scores_of(model, y, held.X) for y in self.models[list(there)]]
+        best = self.arrays.get("optimal_model")
+        central = None if best is None else scores_of(model, best.astype(float), held.X)
+        names = () if self.job.own is None else self.job.own.schema.classes
+        rows = held.table([each for each in scores if each is not None], central, names)
+        return len(rows) == len(told) and all(map(_alike, rows, told))
 
     @property
     def may_be_over_links(self) -> bool:
@@ -286,6 +301,7 @@ def _result_facts(run: Files) -> dict[str, bool]:
         "result.json counts other links or bits than link_bits": counted,
         "bits_for of result.json do not add up": sum(result["bits_for"].values()) == total,
         f"it cannot have been played over links by {CONFIG}": run.may_be_over_links or not run.over_links,
+        "scores of result.json are not those of the models on held-out rows": run.same_scores,
         f"result.json and schema.json do not say what the files of {CONFIG} agree on": run.same_schema,
         "more rounds than asked for": run.rounds <= rounds,
         "it finished before the last round": result["status"] != "finished" or run.rounds == rounds,
@@ -536,6 +552,13 @@ def _as_claimed(run: Files, name: str, claimed: float | None, found: float | Non
         return claimed >= found
     room = TINY * max(run.spreads.values(), default=1.0) if name == "kkt" else TINY
     return _like(claimed, found, room) or (name == "gap" and min(claimed, found) < 0)
+
+
+def _alike(row: Row, told: Row) -> bool:
+    """The same names, and numbers equal to rounding."""
+    numbers = [key for key, value in row.items() if isinstance(value, float)]
+    exact = all(told.get(key) == value for key, value in row.items() if key not in numbers)
+    return row.keys() == told.keys() and exact and all(_like(row[key], told[key]) for key in numbers)
 
 
 def _like(one: float | None, other: float | None, room: float = 0.0) -> bool:
