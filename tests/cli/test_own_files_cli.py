@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 from sklearn.metrics import balanced_accuracy_score
 
+from equipoise.data.own_files import OwnFiles
 from equipoise.data.problems import Problems
 from equipoise.train import Network, Problem, Softmax, TrainSpec, solve
+from refusals import refused
 from small_files import equipoise, frame, trained
 
 
@@ -175,6 +177,17 @@ def test_parts_to_hold_out_are_from_0_to_below_1(tmp_path, part):
     assert "--held-out" in done.stderr
 
 
+def test_fewer_rows_than_centres_are_refused_by_file(tmp_path):
+    """Five rows, of which one is held out, and 20 nodes unless told otherwise: the file, its rows and the option."""
+    frame(5, 1).to_csv(tmp_path / "five.csv", index=False)
+    done = equipoise(tmp_path, "train", "five.csv")
+    assert done.returncode == 2
+    for words in ("five.csv: 4 rows", "20 nodes", "--nodes 4"):
+        assert words in done.stderr
+    with refused("split.nodes", "five.csv", "--nodes 4"):
+        OwnFiles.read([tmp_path / "five.csv"]).dealt_to(5, "even", 1.0, 0)
+
+
 def test_small_files_are_warned_of(tmp_path):
     """The sums of a file with four rows to train on nearly tell what stands in them."""
     frame(60, 0).to_csv(tmp_path / "large.csv", index=False)
@@ -327,7 +340,7 @@ GOOD = "x,c,y\n1,a,no\n2,b,yes\n3,a,no\n4,b,yes\n"
 OTHER = "x,c,y\n5,a,no\n6,b,yes\n7,a,no\n8,b,no\n"
 THIRD = "x,c,y\n5,a,no\n6,b,yes\n7,a,no\n9,b,no\n"
 BAD = {
-    "duplicate headers": ("x,x,y\n1,2,no\n3,4,yes\n", 1, "table.names"),
+    "duplicate headers": ("x,c,c,y\n1,a,2,no\n3,b,4,yes\n", 1, "table.names"),
     "another column": ("x,d,y\n1,a,no\n2,b,yes\n", 1, "table.columns"),
     "no label": ("x,c\n1,a\n2,b\n", 1, "table.column"),
     "text where others have numbers": ("x,c,y\nold,a,no\nnew,b,yes\n", 2, "table.kinds"),
@@ -377,6 +390,60 @@ def test_all_problems_of_all_files_are_in_one_report(tmp_path):
     for name in ("a.csv", "b.csv", "c.csv"):
         assert not re.search(rf"^error: \S*/{name}:", done.stderr, re.MULTILINE)
     assert not (tmp_path / "runs").exists()
+
+
+def test_problems_of_one_file_do_not_hide_those_between_files(tmp_path):
+    """A date and a missing label beside another file's extra column and text: one report, by file as given, then by line."""
+    good = "x,z,c,y\n1,2,a,no\n2,3,b,yes\n"
+    names = write(
+        tmp_path,
+        {
+            "d.csv": "x,z,c,y,more\n2024-01-31,old,a,no,1\n2024-02-01,new,b,,2\n",
+            "a.csv": good,
+            "c.csv": "z,x,y\nfew,2024-01-31,no\nmany,2024-02-01,yes\n",
+            "b.csv": good.replace("1,2", "5,6"),
+            "e.csv": good.replace("1,2", "7,8"),
+        },
+    )
+    with pytest.raises(Problems) as caught:
+        TrainSpec(files=[str(tmp_path / name) for name in names], label="y").build()
+    assert [(one.path.name, one.line, one.code) for one in caught.value.problems] == [
+        ("d.csv", 1, "table.columns"),  # more
+        ("d.csv", 2, "table.dates"),  # x
+        ("d.csv", 2, "table.kinds"),  # z
+        ("d.csv", 3, "table.label"),
+        ("c.csv", 1, "table.columns"),  # no c
+        ("c.csv", 2, "table.dates"),
+        ("c.csv", 2, "table.kinds"),
+    ]
+
+
+def test_a_file_without_the_label_is_compared_all_the_same(tmp_path):
+    """It lacks y and another column: both are told, and no other file is blamed for having y."""
+    names = write(tmp_path, {"a.csv": GOOD, "b.csv": OTHER, "c.csv": "x,d\n1,2\n2,3\n"})
+    for label, code in (("y", "table.column"), (None, "table.label")):
+        with pytest.raises(Problems) as caught:
+            TrainSpec(files=[str(tmp_path / name) for name in names], label=label).build()
+        found = [(one.path.name, one.code) for one in caught.value.problems]
+        assert sorted(found) == sorted([("c.csv", code), ("c.csv", "table.columns"), ("c.csv", "table.columns")])
+
+
+def test_a_label_that_cannot_be_read_is_one_problem(tmp_path):
+    """Dates where the label should be: not also a label without values."""
+    names = write(tmp_path, {"a.csv": "x,y\n1,2024-01-31\n2,2024-02-01\n", "b.csv": "x,y\n1,2\n2,3\n"})
+    for label in ("y", None):
+        with pytest.raises(Problems) as caught:
+            TrainSpec(files=[str(tmp_path / name) for name in names], label=label).build()
+        assert [(one.path.name, one.code) for one in caught.value.problems] == [("a.csv", "table.dates")]
+
+
+def test_an_unknown_name_lists_the_columns_of_all_files(tmp_path):
+    """--drop of a column that only looks like one of the second file: its columns are in the list."""
+    names = write(tmp_path, {"a.csv": "x,y\n1,no\n2,yes\n", "b.csv": "x,extra,y\n1,2,no\n2,3,yes\n"})
+    done = equipoise(tmp_path, "train", *names, "--drop", "Extras")
+    assert done.returncode == 2
+    for words in ("--drop Extras", "2 files", "x, y, extra", "did you mean 'extra'?"):
+        assert words in done.stderr
 
 
 def test_a_label_with_one_value_in_all_files_is_refused(tmp_path):

@@ -162,6 +162,45 @@ def test_a_missing_column_is_refused_by_name(folder, run_of):
     assert "without.csv:1: " in line and "'colour'" in line and "'color'" in line
 
 
+def test_the_column_that_was_meant_is_found_by_other_letters(folder, run_of):
+    """X for x: it is named, and no column that the model reads already; the way out without it is told."""
+    (folder / "upper.csv").write_text("X,z,colour\n1,2,red\n")
+    line = fails(folder, run_of("softmax"), "upper.csv")
+    assert "did you mean 'X'?" in line
+    assert "its cells may be empty" in line
+    (folder / "coloured.csv").write_text("x,colour\n1,red\n")
+    assert "did you mean" not in fails(folder, run_of("softmax"), "coloured.csv")
+
+
+def test_another_suffix_is_refused_as_in_training(folder, run_of):
+    """A workbook is no table of text: the suffix, and those that are read."""
+    (folder / "book.xlsx").write_bytes(b"PK\x03\x04")
+    line = fails(folder, run_of("softmax"), "book.xlsx")
+    assert "'.xlsx'" in line and ".csv" in line
+    with refused("file.suffix", "book.xlsx"):
+        Trained.load(load(run_of("softmax"))).predict(folder / "book.xlsx")
+
+
+def test_without_a_header_in_training_none_is_needed(folder):
+    """Columns by position, with the label behind them or without: the answers of the same rows with the header 1, 2, 3."""
+    for number in range(2):
+        frame(80, number).to_csv(folder / f"bare{number}.csv", index=False, header=False)
+    _, said, made = trained(folder, "bare0.csv", "bare1.csv")
+    assert "bare1.csv: no header was found" in said
+    new = frame(40, 5)
+    new.to_csv(folder / "bare_all.csv", index=False, header=False)
+    new.drop(columns="answer").to_csv(folder / "bare_new.csv", index=False, header=False)
+    new.drop(columns="answer").set_axis(["1", "2", "3"], axis=1).to_csv(folder / "numbered.csv", index=False)
+    rows, _ = predicted(folder, made, "numbered.csv")
+    assert len(rows) == 40
+    for name in ("bare_all.csv", "bare_new.csv"):
+        found, said = predicted(folder, made, name)
+        assert found == rows
+        assert f"note: {name}: no header was found" in said
+    new[["x"]].to_csv(folder / "bare_short.csv", index=False, header=False)
+    assert "'2'" in fails(folder, made, "bare_short.csv")
+
+
 def test_text_where_training_had_numbers_is_refused(folder, run_of):
     """By line."""
     (folder / "text.csv").write_text("x,z,colour\n1,2,red\nold,3,red\n")

@@ -308,7 +308,7 @@ def test_with_kinds_a_file_must_have_names_columns_and_numbers(write):
         ("y\n1\n", [(1, "table.single")]),
         ("a,a,y\n1,2,3\n", [(1, "table.names")]),
         ("a,,a,\n1,2,3,4\n", [(1, "table.names")]),
-        ("2,,y\n1,2,3\n1,2,x\n", [(1, "table.names")]),
+        ("a,\n1,2\n3,4\n", [(1, "table.single")]),
         ("a,y\n1,2\n\n1\n1,2\n1,2,3\n", [(4, "table.width")]),
         (b"a,y\n1,2\n1,\xff\n", [(3, "file.read")]),
         ('a,y\n1,"2\n3,4\n', [(2, "table.form")]),

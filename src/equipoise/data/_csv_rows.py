@@ -17,6 +17,7 @@ from equipoise.data.problems import FIRST, Report, at_lines
 SEPARATORS = {"\t": "tabs", ";": ";", ",": ","}  # those that seldom stand in a cell first
 SAMPLE = 50  # lines that are looked at to find the separator
 CHUNK = 1 << 13  # cells held as Python strings at a time: they stay in the cache of the processor
+TOLD = re.compile(r"""["']?sep=([;,\t|])["']?\s*""", re.IGNORECASE)  # a first line that Excel writes and reads
 LEAST = 64  # rows at a time, of however many columns
 END = "\0end"  # read after the last line: if it is found inside a cell, the quotes of that cell were not closed
 
@@ -62,7 +63,8 @@ class CsvRows:
 
     def __init__(self, path: Path, report: Report, known: Collection[str], *, exact: bool, underscores: int) -> None:
         self.path, self.report, self.notes = path, report, list[str]()
-        self.separator = self._separator(known)
+        self.told = self._told()
+        self.separator = self.told or self._separator(known)
         first = self._first_rows()
         self.width = len(first[0])
         self.header = _is_header(first, known, exact, self.separator != ",")
@@ -72,12 +74,21 @@ class CsvRows:
         self.rows = 0
         self.first_line = next(self._chunks(1))[1][0]
         self.decimal_commas = self.separator != "," and any(has_decimal_comma(cell) for row in first for cell in row)
-        if self.separator != ",":
+        if self.told:
+            self.notes.append(f"the first line says what separates fields, and was skipped: sep={self.told!r}")
+        elif self.separator != ",":
             self.notes.append(f"fields are separated by {SEPARATORS[self.separator]}")
+        if not self.header:
+            how = "taken by their position" if exact else "called by their number"
+            self.notes.append(f"no header was found: columns are {how}")
 
     def cells(self, name: str, *, coded: bool) -> Cells:
         """An empty column of this file."""
         return Cells(name, commas=self.separator != ",", underscores=self.odd_cells, coded=coded)
+
+    def nested(self, place: int) -> str | None:
+        """A cell of text holds one value."""
+        return None
 
     def pour(self, columns: Mapping[int, Cells]) -> None:
         """Give every row's cells to the columns, by position. Rows of another length are reported and left out."""
@@ -114,10 +125,13 @@ class CsvRows:
 
     def _chunks(self, size: int, skip: bool = False) -> Iterator[tuple[list[list[str]], list[int]]]:
         """Rows that are not blank, at most `size` at a time, and the line each begins on; the first one not if `skip`."""
-        rows, lines, line = list[list[str]](), list[int](), 1
+        above = 1 if self.told else 0
+        rows, lines, line = list[list[str]](), list[int](), 1 + above
         try:
             with self.path.open(encoding="utf-8-sig", newline="") as file:
-                records = csv.reader(chain(file, (END,)), delimiter=self.separator, skipinitialspace=True)
+                records = csv.reader(
+                    chain(islice(file, above, None), (END,)), delimiter=self.separator, skipinitialspace=True
+                )
                 for cells in records:
                     if len(cells) > 1 or (cells and cells[0].strip()):
                         if cells[-1].endswith(END):
@@ -130,13 +144,15 @@ class CsvRows:
                             if len(rows) == size:
                                 yield rows, lines
                                 rows, lines = [], []
-                    line = records.line_num + 1
+                    line = records.line_num + 1 + above
                 if cells != [END]:
                     raise self.report.stop("table.form", line, 'a quote " is not closed before the file ends; close it')
         except UnicodeDecodeError:
-            raise self.report.stop(
-                "file.read", self._undecodable(), "not UTF-8 from this line on; save the file as UTF-8 text"
-            ) from None
+            what = (
+                'not UTF-8 from this line on; save the file as "CSV UTF-8" (so Excel calls it), or convert it:'
+                f" iconv -f {self._encoding()} -t UTF-8 old.csv > new.csv"
+            )
+            raise self.report.stop("file.read", self._undecodable(), what) from None
         except csv.Error as error:
             raise self.report.stop(
                 "table.form", line, f'not a row of separated cells ({error}); is a quote " not closed?'
@@ -148,6 +164,17 @@ class CsvRows:
         """The first line with a byte that is not UTF-8."""
         with self.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             return next((place for place, line in enumerate(file, 1) if re.search("[\ud800-\udfff]", line)), 1)
+
+    def _encoding(self) -> str:
+        """What a file that is not UTF-8 most likely is."""
+        with self.path.open("rb") as file:
+            return "UTF-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "WINDOWS-1252"
+
+    def _told(self) -> str | None:
+        """The separator that the first line names, if that is all it does."""
+        with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            found = TOLD.fullmatch(file.readline(20))
+        return found and found[1]
 
     def _first_rows(self) -> list[list[str]]:
         """Enough rows, stripped, to know a header by."""
@@ -179,16 +206,24 @@ class CsvRows:
         return max(tables, key=lambda separator: len(tables[separator][0]), default=",")
 
 
+def are_positions(names: Collection[str]) -> bool:
+    """Whether these may be columns that are called by their number, of a file without a header."""
+    return bool(names) and all(name.isdecimal() and name == str(int(name)) and name != "0" for name in names)
+
+
 def _is_header(rows: Sequence[Sequence[str]], known: Collection[str], exact: bool, commas: bool) -> bool:
     """A first row with text in it is a header, unless all its text comes back further down in the same columns."""
     first = rows[0]
+    counted = first in [[str(place + start) for place in range(len(first))] for start in (0, 1)]
+    text = [place for place, cell in enumerate(first) if cell not in MISSING and number(cell, commas) is None]
+    new = any(all(len(row) <= place or row[place] != first[place] for row in rows[1:]) for place in text)
+    if exact and are_positions(known):
+        known_here = set(known).issubset(first)
+        return known_here and (counted or new or max(map(int, known)) > len(first))
     if exact and known and set(known).issubset(first):
         return True
     if any(name in first and number(name) is None for name in known):
         return True
     if not exact and any(name in first for name in known):  # a number: a row may hold it too
-        return first in [[str(place + start) for place in range(len(first))] for start in (0, 1)]
-    text = [place for place, cell in enumerate(first) if cell not in MISSING and number(cell, commas) is None]
-    if known:
-        return bool(text)
-    return any(all(len(row) <= place or row[place] != first[place] for row in rows[1:]) for place in text)
+        return counted
+    return bool(text) if known else new

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from equipoise.data._csv_rows import Lines
 from equipoise.data.problems import Report
 from equipoise.errors import InputError
 
+INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index that has no name
 BATCH = 1 << 16  # rows at a time
 
 
@@ -33,7 +35,7 @@ class ParquetRows:
         except (OSError, ValueError, self.arrow.lib.ArrowException) as error:
             raise self._damaged(error) from None
         schema = self.file.schema_arrow
-        self.names: list[str] = [name.strip() for name in schema.names]
+        self.names: list[str] = ["" if INDEX.fullmatch(name) else name.strip() for name in schema.names]
         self.types = list(schema.types)
         self.rows: int = self.file.metadata.num_rows
         self.dates: dict[int, Seen] = {}

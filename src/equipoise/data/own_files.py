@@ -93,15 +93,18 @@ class OwnFiles:
         files = found_files(paths)
         tables, problems = read_each(files, label=label, drop=drop, text=text)
         usable = {centre: table for centre, table in enumerate(tables) if table is not None}
+        named = label is not None
         if label is None and usable:
             label = [*next(iter(usable.values())).columns][-1]
             problems += _unlabelled(usable.values(), label)
         least = MIN_COUNT if len(files) > 1 else 1
         terms = Terms(label or "", task, least if min_count is None else min_count, numbers_only)
-        problems += [*_between(usable, files, terms), *_labels(usable.values(), terms)]
+        problems += [*_between(usable, files, terms), *_labels(usable.values(), terms, named)]
         if problems:
             order = {path: at for at, path in enumerate(files)}
-            raise Problems(sorted(dict.fromkeys(problems), key=lambda problem: order.get(problem.path, -1)))
+            raise Problems(
+                sorted(dict.fromkeys(problems), key=lambda problem: (order.get(problem.path, -1), problem.line or 0))
+            )
         rows = sum(table.rows for table in usable.values())
         parts = [
             _parts(table, terms, held_out, None if samples is None else samples / rows, seed)
@@ -112,6 +115,12 @@ class OwnFiles:
     def dealt_to(self, centres: int, how: str, concentration: float, seed: int) -> OwnFiles:
         """The rows of the one file there is, dealt to so many centres."""
         (table,), (rows,), (held,) = self.tables, self.train, self.held_out
+        if len(rows) < centres:
+            some = f"{len(rows)} row{'s' * (len(rows) != 1)} to train on"
+            what = f"{some} (of {table.rows}) cannot be dealt to {centres} nodes"
+            raise InputError(
+                f"{table.path}: {what}; give --nodes {len(rows)} or fewer, or a file with more rows", code="split.nodes"
+            )
         y = _answers(table, self.terms)[rows]
         shards = split(rows[:, None].astype(np.float64), y, centres, how, concentration, seed)  # rows by their numbers
         parts = tuple(X[:, 0].astype(np.int64) for X, _ in shards)
@@ -195,7 +204,7 @@ def _unlabelled(tables: Iterable[Table], label: str) -> list[Problem]:
     """Rows without a label; of one that was named, the reader says it."""
     found: list[Problem] = []
     for table in tables:
-        if label in table.columns:
+        if label in table.columns and label not in table.unread:
             report = Report(table.path)
             check_label(table.columns[label], table.line, report)
             found += report.problems
@@ -204,13 +213,16 @@ def _unlabelled(tables: Iterable[Table], label: str) -> list[Problem]:
 
 def _between(tables: Mapping[int, Table], files: Sequence[Path], terms: Terms) -> list[Problem]:
     """Why files that can each be read cannot be used together."""
-    found = {centre: table for centre, table in tables.items() if terms.label in table.columns}
-    if not found:
+    if not tables:
         return []
-    announced = together([announcement(centre, table, terms) for centre, table in found.items()])
-    called = {centre: str(files[centre]) for centre in found}
-    names = _names(found.values(), terms)
-    return [_problem(tables[centre], names, *rest) for centre, *rest in differences(announced, terms, called)]
+    announced = together([announcement(centre, table, terms) for centre, table in tables.items()])
+    called = {centre: str(files[centre]) for centre in tables}
+    names, label = _names(tables.values(), terms), key_of(terms.label, terms)
+    return [
+        _problem(tables[centre], names, key, what, code)
+        for centre, key, what, code in differences(announced, terms, called)
+        if (key, code) != (label, "table.columns")  # a file without the label is told of by its own line
+    ]
 
 
 def _names(tables: Iterable[Table], terms: Terms) -> dict[str, str]:
@@ -228,15 +240,16 @@ def _problem(table: Table, names: Mapping[str, str], key: str, what: str, code: 
     return Problem(table.path, line, what, code)
 
 
-def _labels(tables: Iterable[Table], terms: Terms) -> list[Problem]:
-    """Files without the label column, where it was not named (others have it as their last one), and classes that are whole
-    numbers of so many digits that a float may stand for two of them."""
+def _labels(tables: Iterable[Table], terms: Terms, named: bool) -> list[Problem]:
+    """Files without the label column, where it was not named (others have it as their last one; of one that was named, the
+    reader says it), and classes that are whole numbers of so many digits that a float may stand for two of them."""
     found = []
     for table in tables:
         label = table.columns.get(terms.label)
         if label is None:
-            what = f"no column {terms.label!r}, the label of the first file; name another with --label"
-            found.append(Problem(table.path, 1, what, "table.label"))
+            if not named:
+                what = f"no column {terms.label!r}, the label of the first file; name another with --label"
+                found.append(Problem(table.path, 1, what, "table.label"))
         elif label.kind == "number" and holds_classes(label, terms.task) and np.abs(label.values).max() >= EXACT:
             what = f"column {terms.label!r}: classes are numbers of 16 digits or more, which floats do not tell apart"
             what += f"; take them as text with --text {shlex.quote(terms.label)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,13 +79,36 @@ def at_lines(lines: Sequence[int], count: int) -> str:
     return f"line{'s' if count > 1 else ''} {named}{more}"
 
 
-def no_column(name: str, names: Iterable[str]) -> str:
-    """No column of this name: which there are, and which was perhaps meant."""
-    known = list(names)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    more = f" and {len(known) - NAMES:,} more" if len(known) > NAMES else ""
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"no column {name!r}; it has: {', '.join(known[:NAMES])}{more}{hint}"
+def no_column(missing: Sequence[str], names: Sequence[str], *, taken: Collection[str] = (), way: str = "") -> str:
+    """No columns of these names: which there are, and which was perhaps meant.
+
+    Parameters
+    ----------
+    missing
+        The columns; the first of them stands for all.
+    names
+        Those that are there.
+    taken
+        Those of them that are known to be something else.
+    way
+        The way out, beside another name.
+    """
+    others = f" (nor {', '.join(map(repr, missing[1:NAMES]))})" if missing[1:] else ""
+    hint = meant(missing[0], [name for name in names if name not in taken])
+    return f"no column {missing[0]!r}{others}; it has: {listed(names)}{way and '; '}{way}{hint}"
+
+
+def meant(name: str, names: Sequence[str]) -> str:
+    """Which of these was perhaps meant, whatever the case of its letters; nothing if none is near."""
+    folded = {other.casefold(): other for other in reversed(names)}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    return f"; did you mean {folded[near[0]]!r}?" if near else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of these columns, and how many more there are."""
+    more = f" and {len(names) - NAMES:,} more" if len(names) > NAMES else ""
+    return f"{', '.join(names[:NAMES])}{more}"
 
 
 def cut(cell: str) -> str:

@@ -5,17 +5,30 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 
 from equipoise.data._cells import Cells, Column as Column, Seen
-from equipoise.data._csv_rows import CsvRows, Lines
+from equipoise.data._csv_rows import CsvRows, Lines, are_positions
 from equipoise.data._parquet import ParquetRows
-from equipoise.data.problems import FIRST, NAMES, Problem, Problems, Report, Unreadable, at_lines, no_column
+from equipoise.data.problems import (
+    FIRST,
+    NAMES,
+    Problem,
+    Problems,
+    Report,
+    Unreadable,
+    at_lines,
+    listed,
+    meant,
+    no_column,
+)
 from equipoise.errors import refuse_if
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
+WANTED = ", ".join(SUFFIXES[:-1]) + " or " + SUFFIXES[-1]
 BLOCK = 1 << 20  # bytes hashed at a time
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -38,6 +51,8 @@ class Table:
         What was read in a special way, without the file's name.
     lines
         The file's line of each row.
+    unread
+        Columns that something is wrong with; they stand among the others as empty ones.
     """
 
     path: Path
@@ -46,6 +61,7 @@ class Table:
     digest: str
     notes: tuple[str, ...] = ()
     lines: Callable[[int], int] = field(default_factory=Lines, repr=False)
+    unread: frozenset[str] = frozenset()
 
     def line(self, row: int) -> int:
         """The file's line, from 1, on which a row begins; the row counts from 0."""
@@ -109,7 +125,7 @@ def read_each(
     text: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
 ) -> tuple[list[Table | None], list[Problem]]:
-    """As `read_tables`: the table of each file, None where it has problems, and the problems of all."""
+    """As `read_tables`: the table of each file, None where it cannot be read at all, and the problems of all."""
     refuse_if(
         label in drop, f"{label!r} is the label, and a column to leave out; choose one of the two", code="table.drop"
     )
@@ -122,7 +138,7 @@ def read_each(
         report, table = Report(path), None
         try:
             found, table = _read(path, report, wish)
-            names |= dict.fromkeys(found)
+            names |= dict.fromkeys(filter(None, found))
         except Unreadable:
             all_named = False
         tables.append(table)
@@ -130,7 +146,11 @@ def read_each(
     if all_named and kinds is None:
         for name in [name for name in dict.fromkeys([*drop, *text]) if name not in names]:
             option = "--drop" if name in wish.drop else "--text"
-            what = f"{option} {name}: {no_column(name, names)}" + (" (nor has any other file)" if paths[1:] else "")
+            what = no_column([name], [*names])
+            if paths[1:]:
+                what = f"none of the {len(paths)} files has a column {name!r}; together they have: {listed([*names])}"
+                what += meant(name, [*names])
+            what = f"{option} {name}: {what}"
             problems.append(Problem(Path(paths[0]), None, what, "unknown"))
     return tables, problems
 
@@ -139,7 +159,6 @@ def found_files(given: Sequence[str | Path]) -> list[Path]:
     """The files to read: files as given, and of a folder its .csv, .tsv and .parquet, sorted, without hidden ones."""
     problems: list[Problem] = []
     files: list[Path] = []
-    wanted = ", ".join(SUFFIXES[:-1]) + " or " + SUFFIXES[-1]
     for path in map(Path, given):
         if path.is_dir():
             inside = sorted(
@@ -148,13 +167,12 @@ def found_files(given: Sequence[str | Path]) -> list[Path]:
                 if file.suffix.lower() in SUFFIXES and not file.name.startswith(".") and file.is_file()
             )
             if not inside:
-                problems.append(Problem(path, None, f"no file in this folder ends in {wanted}", "file.missing"))
+                problems.append(Problem(path, None, f"no file in this folder ends in {WANTED}", "file.missing"))
             files += inside
         elif not path.exists():
             problems.append(Problem(path, None, "no such file; give the path of a table", "file.missing"))
         elif path.suffix.lower() not in SUFFIXES:
-            what = f"ends in {path.suffix!r}; give a file that ends in {wanted}"
-            problems.append(Problem(path, None, what, "file.suffix"))
+            problems.append(Problem(path, None, _wrong_suffix(path), "file.suffix"))
         else:
             files.append(path)
     once: dict[Path, Path] = {}
@@ -168,8 +186,12 @@ def found_files(given: Sequence[str | Path]) -> list[Path]:
     return files
 
 
+def _wrong_suffix(path: Path) -> str:
+    return f"ends in {path.suffix!r}; give a file that ends in {WANTED}"
+
+
 def _read(path: Path, report: Report, wish: Wish) -> tuple[list[str], Table | None]:
-    """The names of a file's columns, and its table if nothing is wrong."""
+    """The names of a file's columns, and its table, if it has columns to be read."""
     try:
         digest, underscores, mark = _bytes(path, report)
         rows: CsvRows | ParquetRows
@@ -183,14 +205,13 @@ def _read(path: Path, report: Report, wish: Wish) -> tuple[list[str], Table | No
     places = _columns(rows, report, wish)
     if not places:
         return rows.names, None
-    columns = _filled(rows, places, report, wish)
+    columns, unread = _filled(rows, places, report, wish)
     if rows.rows == 0 and wish.kinds is None and not any(found.code == "table.width" for found in report.problems):
         report.add("table.rows", rows.first_line, "a header and no rows; give at least one row of values below it")
-    if wish.label in columns:
+    if wish.label in columns and wish.label not in unread:
         check_label(columns[wish.label], rows.lines, report)
     notes = ["a byte-order mark was skipped"] * mark + rows.notes
-    table = Table(path, rows.rows, columns, digest, tuple(notes), rows.lines)
-    return rows.names, None if report.problems else table
+    return rows.names, Table(path, rows.rows, columns, digest, tuple(notes), rows.lines, frozenset(unread))
 
 
 def _bytes(path: Path, report: Report) -> tuple[str, int, bool]:
@@ -198,6 +219,8 @@ def _bytes(path: Path, report: Report) -> tuple[str, int, bool]:
     if not path.is_file():
         what = "a folder; give the files in it" if path.is_dir() else "no such file; give the path of a table"
         raise report.stop("file.missing", None, what)
+    if path.suffix.lower() not in SUFFIXES:
+        raise report.stop("file.suffix", None, _wrong_suffix(path))
     digest, underscores, mark = hashlib.sha256(), 0, False
     with path.open("rb") as file:
         first = True
@@ -212,12 +235,13 @@ def _bytes(path: Path, report: Report) -> tuple[str, int, bool]:
 
 def _columns(rows: CsvRows | ParquetRows, report: Report, wish: Wish) -> dict[int, str]:
     """Which columns are read, by position; what is wrong with their names is reported."""
-    names, line = [name or str(place) for place, name in enumerate(rows.names, 1)], rows.first_line
-    if rows.header and "" in rows.names and wish.kinds is None:
-        unnamed = [str(place) for place, name in enumerate(rows.names, 1) if not name]
-        rows.notes.append(f"a column without a name in the header is called by its number: {', '.join(unnamed)}")
-    rows.names = names
-    if wish.kinds is not None and not rows.header:
+    line, names = rows.first_line, [name for name in rows.names if name]
+    unnamed = [place for place, name in enumerate(rows.names, 1) if not name]
+    if unnamed and wish.kinds is None:
+        one = len(unnamed) == 1
+        what = f"column {unnamed[0]} has" if one else f"columns {_joined(unnamed)} have"
+        rows.notes.append(f"{what} no name in the header and {'is' if one else 'are'} left out")
+    if wish.kinds is not None and not rows.header and not are_positions(wish.kinds):
         wanted = ", ".join(map(repr, list(wish.kinds)[:NAMES]))
         report.add("table.header", line, f"no header; add a first line with the names of the columns: {wanted}")
         return {}
@@ -226,27 +250,21 @@ def _columns(rows: CsvRows | ParquetRows, report: Report, wish: Wish) -> dict[in
         report.add("table.single", line, what)
         return {}
     if rows.header:
-        _check_names(names, line, report, wish)
+        _check_names(rows.names, line, report, wish)
     missing = [name for name in wish.known if name not in names]
     if missing:
-        others = f" (nor {', '.join(map(repr, missing[1:NAMES]))})" if missing[1:] else ""
         header = "" if rows.header else "no header: columns are called by their number; "
-        report.add("table.column", line, header + no_column(missing[0], names) + others)
-    places = {name: place for place, name in reversed(list(enumerate(names))) if wish.reads(name)}
-    read = {place: name for name, place in places.items()}
-    if isinstance(rows, ParquetRows):
-        for place in [place for place in read if rows.nested(place)]:
-            what = (
-                f"column {read[place]!r} holds {rows.nested(place)}; leave it out with --drop, or write numbers or text"
-            )
-            report.add("table.nested", None, what)
-            del read[place]
-    return dict(sorted(read.items()))
+        way = "" if wish.kinds is None else "add the column (its cells may be empty)"
+        report.add("table.column", line, header + no_column(missing, names, taken=wish.known, way=way))
+    places = {name: place for place, name in reversed(list(enumerate(rows.names))) if name and wish.reads(name)}
+    if not places and not missing:
+        report.add("table.single", line, "all columns are left out; keep a label, and at least one feature")
+    return dict(sorted((place, name) for name, place in places.items()))
 
 
 def _check_names(names: list[str], line: int | None, report: Report, wish: Wish) -> None:
     by_name: dict[str, list[int]] = {}
-    for place, name in enumerate(names, 1):
+    for place, name in filter(itemgetter(1), enumerate(names, 1)):
         by_name.setdefault(name, []).append(place)
     used = [name for name in by_name if wish.kinds is None or name in wish.kinds]
     twice = [name for name in used if len(by_name[name]) > 1]
@@ -261,30 +279,41 @@ def _joined(places: list[int]) -> str:
     return f"{', '.join(first)} and {last}"
 
 
-def _filled(rows: CsvRows | ParquetRows, places: dict[int, str], report: Report, wish: Wish) -> dict[str, Column]:
-    """Read the columns and judge each. One that turns out to be text after many numbers is read a second time."""
+def _filled(
+    rows: CsvRows | ParquetRows, places: dict[int, str], report: Report, wish: Wish
+) -> tuple[dict[str, Column], list[str]]:
+    """Read the columns and judge each; also, of which something is wrong. One that turns out to be text after many numbers
+    is read a second time."""
+    nested = {place: what for place in places if (what := rows.nested(place)) is not None}
+    for place, what in nested.items():
+        way = "leave it out with --drop, or write numbers or text"
+        report.add("table.nested", None, f"column {places[place]!r} holds {what}; {way}")
     kinds = wish.kinds or {}
     as_text = {place for place, name in places.items() if name in wish.text or kinds.get(name) == "text"}
-    cells = {place: rows.cells(name, coded=place in as_text) for place, name in places.items()}
+    cells = {place: rows.cells(name, coded=place in as_text) for place, name in places.items() if place not in nested}
     rows.pour(cells)
     dates = rows.dates if isinstance(rows, ParquetRows) else {}
     again = {place: rows.cells(places[place], coded=True) for place, column in cells.items() if column.doubtful}
     if again:
         rows.pour(again)
-    columns, commas, thousands = {}, list[str](), list[str]()
+    columns, unread, commas, thousands = dict[str, Column](), list[str](), list[str](), list[str]()
     decimal_commas = rows.decimal_commas or any(column.comma.count for column in cells.values())
     for place, name in places.items():
-        column = _judged(again.get(place, cells[place]), dates, place, rows, report, wish)
+        column = None
+        if place in cells:
+            column = _judged(again.get(place, cells[place]), dates, place, rows, report, wish)
         if column is not None and column.kind == "number" and place not in again:
-            if cells[place].comma.count:
+            if cells[place].comma:
                 commas.append(name)
             elif cells[place].thousands and decimal_commas:
                 cells[place].refuse_thousands(rows.lines, report)
                 column = None
             elif cells[place].thousands:
                 thousands.append(name)
-        if column is not None:
-            columns[name] = column
+        if column is None:
+            unread.append(name)
+            column = Column(name, "empty", np.full(rows.rows, np.nan))
+        columns[name] = column
         cells[place] = Cells(name)  # its memory is the column's now
     if commas:
         rows.notes.append(f"decimal commas were read as points in: {', '.join(commas)}")
@@ -293,7 +322,7 @@ def _filled(rows: CsvRows | ParquetRows, places: dict[int, str], report: Report,
             f"in {', '.join(map(repr, thousands))} a point stands before three digits in every number that has one: read"
             " as a decimal point; if it separates thousands, take it out"
         )
-    return _in_one_piece(columns)
+    return _in_one_piece(columns), unread
 
 
 def _in_one_piece(columns: dict[str, Column]) -> dict[str, Column]:
