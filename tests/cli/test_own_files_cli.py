@@ -392,51 +392,6 @@ def test_all_problems_of_all_files_are_in_one_report(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-def test_problems_of_one_file_do_not_hide_those_between_files(tmp_path):
-    """A date and a missing label beside another file's extra column and text: one report, by file as given, then by line."""
-    good = "x,z,c,y\n1,2,a,no\n2,3,b,yes\n"
-    names = write(
-        tmp_path,
-        {
-            "d.csv": "x,z,c,y,more\n2024-01-31,old,a,no,1\n2024-02-01,new,b,,2\n",
-            "a.csv": good,
-            "c.csv": "z,x,y\nfew,2024-01-31,no\nmany,2024-02-01,yes\n",
-            "b.csv": good.replace("1,2", "5,6"),
-            "e.csv": good.replace("1,2", "7,8"),
-        },
-    )
-    with pytest.raises(Problems) as caught:
-        TrainSpec(files=[str(tmp_path / name) for name in names], label="y").build()
-    assert [(one.path.name, one.line, one.code) for one in caught.value.problems] == [
-        ("d.csv", 1, "table.columns"),  # more
-        ("d.csv", 2, "table.dates"),  # x
-        ("d.csv", 2, "table.kinds"),  # z
-        ("d.csv", 3, "table.label"),
-        ("c.csv", 1, "table.columns"),  # no c
-        ("c.csv", 2, "table.dates"),
-        ("c.csv", 2, "table.kinds"),
-    ]
-
-
-def test_a_file_without_the_label_is_compared_all_the_same(tmp_path):
-    """It lacks y and another column: both are told, and no other file is blamed for having y."""
-    names = write(tmp_path, {"a.csv": GOOD, "b.csv": OTHER, "c.csv": "x,d\n1,2\n2,3\n"})
-    for label, code in (("y", "table.column"), (None, "table.label")):
-        with pytest.raises(Problems) as caught:
-            TrainSpec(files=[str(tmp_path / name) for name in names], label=label).build()
-        found = [(one.path.name, one.code) for one in caught.value.problems]
-        assert sorted(found) == sorted([("c.csv", code), ("c.csv", "table.columns"), ("c.csv", "table.columns")])
-
-
-def test_a_label_that_cannot_be_read_is_one_problem(tmp_path):
-    """Dates where the label should be: not also a label without values."""
-    names = write(tmp_path, {"a.csv": "x,y\n1,2024-01-31\n2,2024-02-01\n", "b.csv": "x,y\n1,2\n2,3\n"})
-    for label in ("y", None):
-        with pytest.raises(Problems) as caught:
-            TrainSpec(files=[str(tmp_path / name) for name in names], label=label).build()
-        assert [(one.path.name, one.code) for one in caught.value.problems] == [("a.csv", "table.dates")]
-
-
 def test_an_unknown_name_lists_the_columns_of_all_files(tmp_path):
     """--drop of a column that only looks like one of the second file: its columns are in the list."""
     names = write(tmp_path, {"a.csv": "x,y\n1,no\n2,yes\n", "b.csv": "x,extra,y\n1,2,no\n2,3,yes\n"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from numpy.testing import assert_array_equal
 from pandas._libs.parsers import STR_NA_VALUES
 
 from equipoise.data import _csv_rows
-from equipoise.data.problems import Problem, Problems
+from equipoise.data.problems import Problems
 from equipoise.data.table import found_files, read_tables
 from equipoise.errors import InputError
 from refusals import refused
@@ -418,13 +417,6 @@ def test_every_problem_of_every_file_is_told_in_the_given_order(write, tmp_path)
     ] * 5
 
 
-def test_a_problem_says_file_and_line():
-    """The path as the user gave it; no line where the whole file is meant; one code for one kind."""
-    here, whole = Problem(Path("a.csv"), 17, "odd", "x.y"), Problem(Path("b/a.csv"), None, "odd", "x.y")
-    assert [str(here), str(whole)] == ["a.csv:17: odd", "b/a.csv: odd"]
-    assert (Problems([here, whole]).code, str(Problems([here, whole]))) == ("x.y", "a.csv:17: odd\nb/a.csv: odd")
-
-
 # ---- folders
 
 
@@ -453,73 +445,3 @@ def test_paths_that_cannot_be_tables_are_refused_at_once(write, tmp_path):
         "file.suffix",
         "file.twice",
     ]
-
-
-# ---- parquet
-
-
-@pytest.fixture
-def frame():
-    """Every kind of column that can be read."""
-    draw = np.random.default_rng(3)
-    return pd.DataFrame(
-        {
-            "float": np.where(draw.random(200) < 0.1, np.nan, draw.normal(size=200)),
-            "int": draw.integers(-(10**12), 10**12, 200),
-            "nullable": pd.array([None, 1, 2, 3] * 50, dtype="Int64"),
-            "bool": draw.random(200) < 0.5,
-            "text": [None if k % 7 == 0 else f"ż{k % 5}" for k in range(200)],
-            "category": pd.Categorical(draw.choice(["u", "v"], 200)),
-            "digits": [str(k % 9) for k in range(200)],
-            "none": [None] * 200,
-        }
-    )
-
-
-def test_parquet_reads_as_the_csv_of_the_same_frame(frame, tmp_path):
-    """Column by column the same kind, values and levels; lines are row numbers from 1."""
-    pytest.importorskip("pyarrow")
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    frame.to_parquet(tmp_path / "a.parquet")
-    ours, theirs = read_tables([tmp_path / "a.parquet", tmp_path / "a.csv"], label="int")
-    assert [*ours.columns] == [*theirs.columns] == [*frame.columns]
-    for name, column in ours.columns.items():
-        other = theirs.columns[name]
-        assert (column.kind, column.levels, column.different) == (other.kind, other.levels, other.different), name
-        assert_array_equal(column.values, other.values)
-    assert (ours.rows, ours.line(0), ours.line(199)) == (200, 1, 200)
-    assert ours.digest == hashlib.sha256((tmp_path / "a.parquet").read_bytes()).hexdigest()
-    texts = read_tables([tmp_path / "a.parquet"], text=["digits", "bool"])[0]
-    assert (texts.columns["digits"].kind, texts.columns["bool"].levels) == ("text", ("false", "true"))
-
-
-def test_parquet_is_refused_as_csv_is(tmp_path):
-    """Dates, lists, infinities, text among numbers, missing labels, no rows, one column; and a file that is none."""
-    pytest.importorskip("pyarrow")
-    path = tmp_path / "a.parquet"
-    rows = {"when": pd.to_datetime([None, "2024-01-31", "2024-02-01"]), "list": [[1], [2], []], "inf": [1, np.inf, 2]}
-    pd.DataFrame({**rows, "text": ["1", "2", "x"], "y": [1.0, None, 2.0]}).to_parquet(path)
-    expected = [
-        (None, "table.nested"),
-        (2, "table.dates"),
-        (2, "table.infinite"),
-        (2, "table.label"),
-        (3, "table.text"),
-    ]
-    assert problems(path, label="y") == [("a.parquet", *rest) for rest in expected]
-    assert one(path, drop=["list", "inf", "text"], text=["when"]).columns["when"].kind == "text"
-    pd.DataFrame({"a": [], "y": []}).to_parquet(path)
-    assert problems(path) == [("a.parquet", None, "table.rows")]
-    assert one(path, kinds={"a": "number"}).rows == 0
-    pd.DataFrame({"a": [1]}).to_parquet(path)
-    assert problems(path) == [("a.parquet", None, "table.single")]
-    path.write_bytes(b"PAR1 no")
-    assert problems(path) == [("a.parquet", None, "table.form")]
-
-
-def test_without_pyarrow_parquet_says_what_to_install(write, monkeypatch):
-    """And a CSV is read all the same."""
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    assert one(write("a,y\n1,2\n")).rows == 1
-    with refused("library.missing", "equipoise[data]"):
-        one(write("x", "a.parquet"))

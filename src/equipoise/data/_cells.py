@@ -204,8 +204,8 @@ class Cells:
             "table.thousands",
             first,
             f"column {self.name!r}: {_counted(seen.count, 'number has', 'numbers have')} a point before three digits (first"
-            f" {cut(seen.cell)} in line {first}), and this file has decimal commas; write"
-            f" {seen.cell.replace('.', '')} without the point",
+            f" {cut(seen.cell)} in line {first}), and this file has decimal commas; write {seen.cell.replace('.', '')}"
+            f" without the point, or {seen.cell.replace('.', ',')} if it is a decimal one",
         )
 
     def column(self, line: Callable[[int], int], report: Report, *, text: bool, wanted: str | None) -> Column | None:
