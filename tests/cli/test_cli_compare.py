@@ -28,7 +28,9 @@ def compare(tmp_path, monkeypatch):
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as leaving:
             main()
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # what an interrupt left would be heard by no other test
+        signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # what an interrupt left would be heard by no other test
         return leaving.value.code, out.getvalue(), err.getvalue()
 
     return run
