@@ -52,3 +52,14 @@ def test_the_folder_of_all_runs_and_swapped_arguments_are_refused_with_the_way_o
     swapped = equipoise(tmp_path, "predict", "a.csv", run)
     assert (swapped.returncode, f"predict {run} a.csv" in swapped.stderr) == (2, True)
     assert len(pd.read_csv(tmp_path / "a.csv")) == 120
+
+
+def test_values_that_are_written_in_two_ways_are_named(tmp_path):
+    """A postcode with and without .0, a town in capitals: they stay values of their own, and the run says so."""
+    for name, code, town in (("a", "10115", "Bonn"), ("b", "10115.0", "BONN")):
+        made = frame(120, ord(name)).assign(code=code, town=town)
+        made.loc[::3, "code"], made.loc[::2, "town"] = "50667", "Ulm"
+        made.to_csv(tmp_path / f"{name}.csv", index=False)
+    _, said, _ = trained(tmp_path, "a.csv", "b.csv", "--label", "answer", "--text", "code", "--target", "0.01")
+    assert "column 'code': are '10115', '10115.0' the same?" in said
+    assert "column 'town': are 'BONN', 'Bonn' the same?" in said

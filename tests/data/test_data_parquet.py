@@ -57,7 +57,7 @@ def test_parquet_reads_as_the_csv_of_the_same_frame(frame, tmp_path):
     assert (ours.rows, ours.line(0), ours.line(199)) == (200, 1, 200)
     assert ours.digest == hashlib.sha256((tmp_path / "a.parquet").read_bytes()).hexdigest()
     texts = read_tables([tmp_path / "a.parquet"], text=["digits", "bool"])[0]
-    assert (texts.columns["digits"].kind, texts.columns["bool"].levels) == ("text", ("false", "true"))
+    assert (texts.columns["digits"].kind, texts.columns["bool"].levels) == ("text", ("False", "True"))
 
 
 def test_parquet_is_refused_as_csv_is(tmp_path):
@@ -90,5 +90,16 @@ def test_without_pyarrow_parquet_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("a,y\n1,2\n")
     (tmp_path / "a.parquet").write_text("x")
     assert one(tmp_path / "a.csv").rows == 1
-    with refused("library.missing", "equipoise[data]"):
+    with refused("library.missing", "pyarrow"):
         one(tmp_path / "a.parquet")
+
+
+def test_what_is_taken_as_text_is_called_as_in_the_csv_of_the_frame(tmp_path):
+    """Whole numbers, decimals and truths under --text: parquet and pandas' CSV name the same values."""
+    made = pd.DataFrame({"code": [150, 7], "size": [150.0, 2.5], "is": [True, False], "y": [1, 0]})
+    made.to_csv(tmp_path / "a.csv", index=False)
+    made.to_parquet(tmp_path / "b.parquet")
+    forced = ["code", "size", "is"]
+    tables = read_tables([tmp_path / "a.csv", tmp_path / "b.parquet"], text=forced)
+    names = [{name: table.columns[name].levels for name in forced} for table in tables]
+    assert names[0] == names[1] == {"code": ("150", "7"), "size": ("150.0", "2.5"), "is": ("False", "True")}

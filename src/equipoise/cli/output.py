@@ -72,6 +72,11 @@ def warn_of_files(facts: Mapping[str, Any]) -> None:
             "what they are; leave them out with --drop",
             file=sys.stderr,
         )
+    for column, values in facts["spelt"][:FEW_ROWS]:
+        print(
+            f"warning: column {column!r}: are {', '.join(map(repr, values))} the same? They are values of their own",
+            file=sys.stderr,
+        )
     for words in _alike_classes(facts["classes"]):
         print(f"warning: {words}: is one of them a typing mistake?", file=sys.stderr)
     for name in facts["left_out"]:

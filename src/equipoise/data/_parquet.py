@@ -76,14 +76,21 @@ class ParquetRows:
                 seen.add(row + at, str(values[at]))
             seen.count += max(0, len(present) - 3)
         if _is_text(is_, kind) or cells.codes is not None:
-            text = values if _is_text(is_, kind) else values.cast(self.arrow.string())
-            cells.add(text.fill_null("").to_pylist())
+            cells.add(self._written(values, kind))
         elif is_.is_temporal(kind) or is_.is_null(kind):
             cells.add_numbers(np.full(len(values), np.nan))
         else:
             numbers = values.cast(self.arrow.uint8()) if is_.is_boolean(kind) else values
             numbers = numbers.cast(self.arrow.float64(), safe=False)
             cells.add_numbers(numbers.to_numpy(zero_copy_only=False))
+
+    def _written(self, values: Any, kind: Any) -> list[str]:
+        """As text; numbers, True and False as Python and pandas write them, so that a CSV file of them says the same."""
+        is_ = self.arrow.types
+        if _is_text(is_, kind) or is_.is_temporal(kind) or is_.is_null(kind):
+            found: list[str] = values.cast(self.arrow.string()).fill_null("").to_pylist()
+            return found
+        return ["" if value is None else str(value) for value in values.to_pylist()]
 
     def _damaged(self, error: Exception) -> Exception:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -99,6 +106,5 @@ def _pyarrow(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         raise InputError(
-            "a parquet file needs pyarrow, which is not installed: pip install 'equipoise[data]'",
-            code="library.missing",
+            "a parquet file needs pyarrow, which is not installed: pip install pyarrow", code="library.missing"
         ) from None

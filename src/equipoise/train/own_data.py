@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,7 @@ class OwnData:
             "alike": _all_different(agreed),
             "small": _small(agreed),
             "few": _few(agreed),
+            "spelt": _spelt(schema),
             "notes": [[str(path), note] for path, told in notes.items() for note in told],
             "unlike_pooled": apart(agreed),
             "bits": bits.total,
@@ -81,6 +83,18 @@ class OwnData:
     def texts(self) -> dict[str, str]:
         """Files of the run folder: the schema, and word by word what each centre said of its own rows."""
         return {SCHEMA: self.schema.text(), LEFT: json.dumps(self.words, indent=1, ensure_ascii=False) + "\n"}
+
+
+def _spelt(schema: Schema) -> list[tuple[str, list[str]]]:
+    """Named values of a column that differ in case or spaces only, or are one number written in two ways."""
+    found = []
+    for column in schema.texts:
+        alike: dict[object, list[str]] = {}
+        for value in column.categories:
+            number = re.fullmatch(r"[+-]?\d+(\.\d+)?", value)
+            alike.setdefault(float(value) if number else "".join(value.casefold().split()), []).append(value)
+        found += [(column.name, values) for values in alike.values() if values[1:]]
+    return found
 
 
 def _small(agreed: Agreed) -> list[str]:
