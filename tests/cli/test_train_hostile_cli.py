@@ -23,17 +23,23 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def train(*options):
-    """Output and exit code; errors of the user are raised as they are."""
+def invoked(*options):
+    """The command in this process; errors of the user are raised as they are."""
     done = CliRunner().invoke(app, list(options), env={"COLUMNS": "160"})
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
+    return done
+
+
+def train(*options):
+    """Output and exit code."""
+    done = invoked(*options)
     return done.output, done.exit_code
 
 
 def result(*options):
-    output, code = train(*options, "--json")
-    return json.loads(output), code
+    done = invoked(*options, "--json")
+    return json.loads(done.stdout), done.exit_code
 
 
 def only_folder(path):

@@ -143,9 +143,17 @@ def execute(chosen: dict[str, object], config: File = None, out: Out = Path("run
 
     scene = spec.build()
     with run_folder(out, "share execute", spec, spec.policy_file or ()) as folder:
-        say_where("share execute", dict(spec), json=json)
+        told = False
+
+        def show_part(done: int, total: int, doing: str) -> None:
+            nonlocal told
+            if done and not told:  # by then all is checked: a mistake is told alone
+                say_where("share execute", dict(spec), json=json)
+                told = True
+            meter.show(done, total, doing=doing, note=doing)
+
         with metered("share execute", "part", None, quiet=json) as meter:
-            result = scene.run(lambda done, total, doing: meter.show(done, total, doing=doing, note=doing))
+            result = scene.run(show_part)
         result.save(folder)
     document = result.document()
     warn(execution.warnings(document))

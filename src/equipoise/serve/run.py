@@ -152,11 +152,11 @@ def serve_store(
         Requests per second of one caller; 0 for no limit.
     """
     listener = listening(host, port)
-    say(LOG, logging.INFO, "starting", where=str(where("serve")))
     for file in tls or ():
         if not Path(file).is_file():
             raise InputError(f"{file}: no such file; expected a PEM file for TLS")
     store = open_store(url, on_wait=lambda: say(LOG, logging.INFO, "waiting", why="another server holds the store"))
+    say(LOG, logging.INFO, "starting", where=str(where("serve")))  # a store that cannot be had is told alone
     try:
         limits = Limits() if rate is None else Limits(rate=rate, burst=2 * rate)
         access = access_for(store.tokens, host=host, names=names, tls=tls is not None, limits=limits)
